@@ -1,0 +1,83 @@
+"""Every environment variable that gpuemu reads or sets, and the only reader of `os.environ`.
+
+| variable | meaning |
+|---|---|
+| GPUEMU_STORE | folder of the run store; default `.gpuemu` under the working directory |
+| TRITON_INTERPRET | set to 1 before a Triton kernel is imported on the CPU tier |
+| CI, NO_COLOR | honoured by the terminal report |
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+# Variables that change what a kernel computes or how it is compiled: recorded with every run.
+NUMERIC_VARIABLES = (
+    "TRITON_INTERPRET",
+    "TRITON_DEFAULT_FP_FUSION",
+    "TRITON_F32_DEFAULT",
+    "TRITON_PTXAS_PATH",
+    "DISABLE_PTXAS_OPT",
+    "PTXAS_OPTIONS",
+    "CUDA_VISIBLE_DEVICES",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "NVIDIA_TF32_OVERRIDE",
+    "OPENBLAS_CORETYPE",
+)
+
+
+def get_store_path() -> Path:
+    """Folder of the run store (`GPUEMU_STORE`, default `.gpuemu`)."""
+    return Path(os.environ.get("GPUEMU_STORE") or ".gpuemu")
+
+
+def is_ci() -> bool:
+    """True when `CI` is set to something other than empty, 0 or false."""
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def set_triton_interpret(enabled: bool) -> None:
+    """Make Triton kernels imported from now on interpreted (CPU tier) or compiled.
+
+    Triton reads the variable when `@triton.jit` is applied, so this must precede the import of a kernel.
+    """
+    if enabled:
+        os.environ["TRITON_INTERPRET"] = "1"
+    else:
+        os.environ.pop("TRITON_INTERPRET", None)
+
+
+def get_package_version(name: str) -> str | None:
+    """Installed version of a distribution, or None."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def describe() -> Mapping[str, str]:
+    """The environment block of a record: versions, platform, numeric-relevant variables."""
+    block = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+    }
+    for package in ("gpuemu", "torch", "triton", "numpy", "ml_dtypes"):
+        version = get_package_version(package)
+        if version is not None:
+            block[package] = version
+    for variable in NUMERIC_VARIABLES:
+        value = os.environ.get(variable)
+        if value is not None:
+            block[f"env:{variable}"] = value
+    return block
+
+
+def command_line() -> tuple[str, ...]:
+    """The arguments that this process was started with, for the replay command."""
+    return tuple(sys.argv)

@@ -1,0 +1,57 @@
+"""Arithmetic profiles: what a legitimate kernel of an op may round (ORACLE.md section 2.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuemu.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One rung of the ladder; each flag is a permission to lose precision.
+
+    operand_rounding: computed operands of a contraction may be rounded to the storage dtype.
+    eager: every intermediate may be rounded to the storage dtype.
+    tf32: operands of a contraction may be truncated to tf32's 10 fractional bits.
+    """
+
+    name: str
+    meaning: str
+    operand_rounding: bool = False
+    eager: bool = False
+    tf32: bool = False
+
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile("P0", "float32 arithmetic throughout"),
+        Profile(
+            "P1",
+            "float32 arithmetic; computed operands of a matmul in the storage dtype",
+            operand_rounding=True,
+        ),
+        Profile("PT", "P1 with tf32 operands", operand_rounding=True, tf32=True),
+        Profile("P2", "eager: every intermediate in the storage dtype", operand_rounding=True, eager=True),
+    )
+}
+# Tightest first: a kernel that fails its own profile is re-judged under the looser ones (section 12.2).
+LADDER = tuple(PROFILES)
+
+
+def get_profile(name: str) -> Profile:
+    """The profile of that name.
+
+    Raises:
+        UsageError: no such profile.
+    """
+    try:
+        return PROFILES[name]
+    except KeyError:
+        raise UsageError(f"unknown profile {name!r}; known: {', '.join(PROFILES)}") from None
+
+
+def default_profile(dtype: str) -> str:
+    """P0 for float32 and wider, P1 for 16-bit storage (section 2.4)."""
+    return "P0" if dtype in ("float32", "float64") else "P1"

@@ -1,0 +1,33 @@
+"""The value classes: ways of choosing an input's numbers, each with the bug classes that it brings out.
+
+The letters are the bug classes of BUGS.md section 1. The generators live in `gpuemu.inputs.value_classes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ValueClass:
+    """A named distribution; `targets` are the letters of the bug classes that it brings out."""
+
+    name: str
+    meaning: str
+    targets: str
+
+
+VALUE_CLASSES = {
+    value_class.name: value_class
+    for value_class in (
+        ValueClass("uniform", "uniform in [-10, 10)", "ADJL"),
+        ValueClass("bell", "bell-shaped, mean 0, variance 1 (a sum of uniforms)", "ADJL"),
+        ValueClass("offset", "mean 100, spread 1: cancellation in means and variances", "AHI"),
+        ValueClass("negative", "around -50, spread 1: padding with 0 wins over every real value", "AI"),
+        ValueClass("log_uniform", "random sign, exponent in [-16, 8), random significand", "HIS"),
+        ValueClass("small_integers", "integers in [-2, 2]: every summation order is exact", "ABEHN"),
+        ValueClass("impulse", "zeros with one full-precision value per row", "DJL"),
+        ValueClass("all_equal", "one value everywhere: uniform rows, ties", "AR"),
+        ValueClass("sparse_nonfinite", "bell with one NaN or infinity in about a quarter of the rows", "I"),
+    )
+}

@@ -1,0 +1,145 @@
+"""What the oracle decided about one case (ORACLE.md section 12.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from gpuemu.model.canonical import decode_float, encode_float
+
+
+class Status(StrEnum):
+    """Outcome of a case or of a whole run."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    ERROR = "error"  # crashed, hung, did not compile
+    UNSUPPORTED = "unsupported"  # the candidate refused this case with an error of its own
+    INCONCLUSIVE = "inconclusive"
+    INVALID = "invalid"  # the reference failed; never counted against the candidate
+
+
+class Kind(StrEnum):
+    """In what way a failing case is wrong; a guard's finding is "guard:NAME"."""
+
+    VALUE = "value"
+    PRECISION = "precision"
+    NONFINITE = "nonfinite"
+    NONDETERMINISTIC = "nondeterministic"
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    LAYOUT = "layout"
+
+
+class Flag(StrEnum):
+    """A remark on a verdict that passes (or rests on a generic bound)."""
+
+    SUSPICIOUS = "suspicious"
+    NAN_SEMANTICS = "nan_semantics"
+    GENERIC_BOUND = "generic_bound"
+
+
+@dataclass(frozen=True)
+class WorstElement:
+    """The element furthest outside (or closest to) its acceptance interval.
+
+    error_bound_units: distance of the expected value to the interval that rounds to `actual`, over the bound.
+    """
+
+    output: int
+    index: tuple[int, ...]
+    actual: float
+    expected: float
+    bound: float
+    error_bound_units: float
+    error_ulp: float
+
+
+@dataclass(frozen=True)
+class ErrorDistribution:
+    """Errors of one case: elements, how many were judged and exceeded, largest and mean score."""
+
+    elements: int
+    judged: int
+    exceeding: int
+    max_bound_units: float
+    max_absolute: float
+    max_ulp: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The decision about one case, with its evidence.
+
+    kind: a `Kind` or "guard:NAME" on failures. profile: the profile judged under; looser_profile: the tightest
+    looser profile that accepts a `precision` failure. rejected_predictors: trivial predictors that this case
+    would have rejected (section 12.5); exempt_predictors: those that equal the op here.
+    """
+
+    status: Status
+    kind: str | None = None
+    message: str = ""
+    profile: str = ""
+    looser_profile: str | None = None
+    worst: WorstElement | None = None
+    errors: ErrorDistribution | None = None
+    flags: tuple[str, ...] = ()
+    hint: str = ""
+    rejected_predictors: tuple[str, ...] = ()
+    exempt_predictors: tuple[str, ...] = ()
+    generic: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values; NaN and infinities as strings."""
+        document: dict[str, Any] = {"status": str(self.status)}
+        for name in ("kind", "message", "profile", "looser_profile", "hint"):
+            if getattr(self, name):
+                document[name] = str(getattr(self, name))
+        for name in ("flags", "rejected_predictors", "exempt_predictors", "generic"):
+            if getattr(self, name):
+                document[name] = [str(item) for item in getattr(self, name)]
+        for name in ("worst", "errors"):
+            part = getattr(self, name)
+            if part is not None:
+                document[name] = {key: _encode(value) for key, value in vars(part).items()}
+        return document
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any]) -> Verdict:
+        """The verdict of a JSON document written by `to_json`."""
+        fields = {name: value for name, value in document.items() if name not in ("worst", "errors")}
+        fields["status"] = Status(fields["status"])
+        for name in ("flags", "rejected_predictors", "exempt_predictors", "generic"):
+            fields[name] = tuple(fields.get(name, ()))
+        worst, errors = document.get("worst"), document.get("errors")
+        if worst is not None:
+            index = tuple(int(i) for i in worst["index"])
+            numbers = {k: decode_float(v) for k, v in worst.items() if k not in ("output", "index")}
+            fields["worst"] = WorstElement(output=int(worst["output"]), index=index, **numbers)
+        if errors is not None:
+            fields["errors"] = ErrorDistribution(
+                *(int(errors[k]) for k in ("elements", "judged", "exceeding")),
+                *(decode_float(errors[k]) for k in ("max_bound_units", "max_absolute", "max_ulp")),
+            )
+        return Verdict(**fields)
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, float):
+        return encode_float(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class Adequacy:
+    """Which trivial predictors a whole plan rejected; a run that accepts one establishes nothing."""
+
+    rejected: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
+    exempt: tuple[str, ...] = field(default=())
+
+    @property
+    def is_sufficient(self) -> bool:
+        return not self.accepted
