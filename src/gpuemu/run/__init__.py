@@ -1,1 +1,1 @@
-
+"""Where a candidate is called, and what the guards see."""

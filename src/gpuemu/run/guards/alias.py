@@ -1,0 +1,25 @@
+"""Outputs must own their memory unless the contract says which input they may overwrite (HACKS.md 30)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from gpuemu.model.observation import GuardFinding
+
+
+def compare(
+    inputs: Mapping[str, torch.Tensor], outputs: Sequence[torch.Tensor], mutates: Sequence[str]
+) -> GuardFinding | None:
+    """The finding, if an output shares storage with an input that the contract does not let it overwrite."""
+    owners = {
+        tensor.untyped_storage().data_ptr(): name
+        for name, tensor in inputs.items()
+        if name not in mutates and tensor.numel()
+    }
+    for position, output in enumerate(outputs):
+        owner = owners.get(output.untyped_storage().data_ptr()) if output.numel() else None
+        if owner is not None:
+            return GuardFinding("alias", f"output {position} is a view of input {owner}")
+    return None

@@ -1,0 +1,93 @@
+"""Calling a candidate in this process: for trusted kernels; the record says so."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gpuemu.errors import CandidateRefusedError
+from gpuemu.model.candidate import Candidate
+from gpuemu.model.observation import CandidateException, GuardFinding, Observation
+from gpuemu.model.op import Contract
+from gpuemu.run.guards import alias, mutation, repeat
+
+MESSAGE_LENGTH = 300
+
+
+def observe(
+    candidate: Candidate,
+    inputs: Mapping[str, torch.Tensor],
+    params: Mapping[str, Any],
+    contract: Contract,
+    guards: Sequence[str] = (),
+    scope: Callable[[], AbstractContextManager[Any]] = nullcontext,
+) -> Observation:
+    """Call the candidate once (twice with the guard "repeat") and say what happened.
+
+    Args:
+        inputs: tensors in call order, on the device under test. They are the candidate's to damage: pass
+            copies if they are needed afterwards.
+        guards: names of `gpuemu.run.guards.GUARDS` to apply.
+        scope: makes the context in which the candidate runs (the CPU tier's device redirection).
+
+    Never raises for what the candidate does; KeyboardInterrupt passes through.
+    """
+    before = mutation.take(inputs, contract.mutates) if "mutation" in guards else {}
+    # A kernel that may overwrite its inputs cannot be called twice on them.
+    repeated = "repeat" in guards and not contract.mutates
+    started = time.perf_counter()
+    try:
+        with torch.no_grad(), scope():
+            returned = candidate.call(*inputs.values(), **params)
+            duration_s = time.perf_counter() - started
+            outputs, malformed = _as_tensors(returned)
+            first = tuple(output.clone() for output in outputs) if repeated else outputs
+            again = (
+                _as_tensors(candidate.call(*inputs.values(), **params))[0]
+                if repeated and not malformed
+                else None
+            )
+    except (Exception, SystemExit) as error:
+        return Observation(exception=_describe(error, candidate), duration_s=time.perf_counter() - started)
+    findings: list[GuardFinding | None] = []
+    if not malformed:
+        findings.append(mutation.compare(inputs, before) if before else None)
+        findings.append(alias.compare(inputs, outputs, contract.mutates) if "alias" in guards else None)
+        findings.append(repeat.compare(first, again) if again is not None else None)
+    return Observation(
+        outputs=first,
+        malformed=malformed,
+        findings=tuple(finding for finding in findings if finding is not None),
+        duration_s=duration_s,
+    )
+
+
+def _as_tensors(returned: object) -> tuple[tuple[torch.Tensor, ...], str | None]:
+    """The returned tensors, or what is wrong with the return value."""
+    parts = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
+    for position, part in enumerate(parts):
+        # A subclass could compute its values only when they are compared (HACKS.md 29).
+        if type(part) not in (torch.Tensor, torch.nn.Parameter):
+            where = f"output {position}" if len(parts) > 1 else "the result"
+            return (), f"{where} is a {type(part).__name__}, not a torch.Tensor"
+    return tuple(part.detach() for part in parts), None
+
+
+def _describe(error: BaseException, candidate: Candidate) -> CandidateException:
+    text = str(error).strip() or (f"exit status {error.code}" if isinstance(error, SystemExit) else "")
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if f.filename == candidate.source_path] or frames[-1:]
+    location = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    line = (frames[-1].line or "").lstrip() if frames else ""
+    # An explicit `raise` or `assert` may be a wrapper that refuses; whether it is, the campaign finds out.
+    refused = isinstance(error, CandidateRefusedError | NotImplementedError) or line.startswith(
+        ("raise ", "assert ")
+    )
+    first_line = next(iter(text.splitlines()), "")[:MESSAGE_LENGTH]
+    return CandidateException(type(error).__name__, first_line, location, refused)
