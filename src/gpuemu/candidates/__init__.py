@@ -1,1 +1,1 @@
-
+"""How a kernel is found, imported and called."""

@@ -12,7 +12,8 @@ from gpuemu.model.op import Op
 class Limits:
     """Bounds on a case.
 
-    elements: largest element count of any input, and of a result over any two dims. batch: largest product of the dims that only add programs.
+    elements: largest element count of any input, and of a result over any two dims.
+    batch: largest product of the dims that only add programs.
     inner: largest size of a dim that is neither such a dim nor any input's last axis. reason: said in the plan.
     """
 

@@ -1,0 +1,189 @@
+"""From a target, or a Python callable, to a `Candidate` that every stage can call the same way."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gpuemu import environment
+from gpuemu.candidates.block_sizes import read_block_sizes
+from gpuemu.candidates.source import Target, get_attribute, import_target, parse_target
+from gpuemu.errors import TargetError, UsageError
+from gpuemu.model.candidate import Candidate
+from gpuemu.model.op import Op
+
+OP_MARK = "__gpuemu_op__"
+
+
+def mark(op: str | Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: say which op a kernel's host function implements (`gpuemu.kernel`)."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        setattr(function, OP_MARK, op)
+        return function
+
+    return decorate
+
+
+def prepare_tier(device: str) -> None:
+    """Make kernels imported from now on run on this tier: interpreted on the CPU, compiled on a device.
+
+    Must be called before a kernel's module is imported, since Triton decides when `@triton.jit` is applied.
+    """
+    interpreted = device == "cpu"
+    environment.set_triton_interpret(interpreted)
+    if interpreted and importlib.util.find_spec("triton") is not None:
+        from gpuemu.candidates import triton_interpreter
+
+        triton_interpreter.install()
+
+
+def tier_scope(device: str) -> Callable[[], AbstractContextManager[Any]]:
+    """Makes the context in which a candidate is imported and called on this tier."""
+    if device != "cpu":
+        return nullcontext
+    from gpuemu.candidates import device_redirect
+
+    return device_redirect.redirect_to_cpu
+
+
+def read_blocks(text: str) -> tuple[int, ...]:
+    """Tile sizes in the file of a `file.py::function` target, read without importing it; () for others."""
+    target = parse_target(text)
+    return read_block_sizes(target.path.read_text(encoding="utf-8", errors="replace")) if target.path else ()
+
+
+def load(text: str, device: str) -> Candidate:
+    """Import a target and wrap it.
+
+    Raises:
+        TargetError: it cannot be found or imported, or is not callable.
+    """
+    target = parse_target(text)
+    prepare_tier(device)
+    with tier_scope(device)():
+        module = import_target(target)
+    if not target.attribute:
+        return from_callable(_only_kernel(module, target), name=text, target=text)
+    return from_callable(get_attribute(module, target), name=target.attribute, target=text)
+
+
+def load_op(text: str) -> Op:
+    """The `Op` that a target such as `file.py::op` names.
+
+    Raises:
+        TargetError: it cannot be imported or is no Op.
+    """
+    target = parse_target(text)
+    found = get_attribute(import_target(target), target)
+    if not isinstance(found, Op):
+        raise TargetError(f"{text} is a {type(found).__name__}, not a gpuemu.Op")
+    return found
+
+
+def _only_kernel(module: ModuleType, target: Target) -> Any:
+    """The one function of a file that carries the `gpuemu.kernel` mark."""
+    marked = [value for value in vars(module).values() if callable(value) and hasattr(value, OP_MARK)]
+    if len(marked) != 1:
+        names = ", ".join(getattr(value, "__name__", "?") for value in marked) or "none"
+        raise TargetError(
+            f"{target.text}: name the function as file.py::function "
+            f"(functions marked with @gpuemu.kernel in this file: {names})"
+        )
+    return marked[0]
+
+
+def from_callable(function: Any, name: str | None = None, target: str | None = None) -> Candidate:
+    """Wrap a function, a torch.autograd.Function class or an nn.Module instance.
+
+    Raises:
+        TargetError: the object cannot be called.
+    """
+    name = name or str(getattr(function, "__name__", type(function).__name__))
+    call = _as_call(function)
+    if call is None:
+        raise TargetError(f"{target or name} is a {type(function).__name__}, which cannot be called")
+    path = _source_path(function)
+    text = path.read_bytes() if path else b""
+    return Candidate(
+        name=name,
+        target=target or f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', name)}",
+        kind=_kind(text),
+        call=call,
+        op=getattr(function, OP_MARK, None),
+        source_path=str(path) if path else None,
+        source_digest=hashlib.sha256(text).hexdigest() if path else None,
+        block_sizes=read_block_sizes(text.decode(errors="replace")),
+    )
+
+
+def _as_call(function: Any) -> Callable[..., Any] | None:
+    import torch
+
+    if isinstance(function, type) and issubclass(function, torch.autograd.Function):
+        apply: Callable[..., Any] = function.apply  # positional arguments only, in the order of forward's
+
+        def call_apply(*inputs: Any, **params: Any) -> Any:
+            return apply(*inputs, *params.values())
+
+        return call_apply
+    if isinstance(function, type) or not callable(function):
+        return None
+    return function  # type: ignore[no-any-return]
+
+
+def _source_path(function: Any) -> Path | None:
+    owner = function if inspect.isclass(function) or inspect.isroutine(function) else type(function)
+    try:
+        path = Path(inspect.getsourcefile(inspect.unwrap(owner)) or "")
+    except TypeError:
+        return None
+    return path.resolve() if path.is_file() else None
+
+
+def _kind(source: bytes) -> str:
+    for kind, words in (("triton", b"triton"), ("numpy", b"numpy"), ("torch", b"torch")):
+        if words in source:
+            return kind
+    return "python"
+
+
+def check_call(candidate: Candidate, op: Op) -> None:
+    """Compare a candidate's signature with an op before anything runs.
+
+    Raises:
+        UsageError: the function cannot take the op's inputs positionally and its parameters by name.
+    """
+    try:
+        signature = inspect.signature(candidate.call)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(*op.inputs, **{name: values[0] for name, values in op.params.items()})
+    except TypeError as error:
+        inputs, params = ", ".join(op.inputs), "".join(f", {name}=…" for name in op.params)
+        raise UsageError(
+            f"{candidate.name}{signature} cannot be called as op {op.name!r} calls it, "
+            f"{candidate.name}({inputs}{params}): {error}"
+        ) from None
+
+
+def propose_ops(candidate: Candidate, ops: Iterator[Op]) -> list[str]:
+    """Names of ops whose call fits the candidate's signature, most similar name first."""
+    import difflib
+
+    fitting = []
+    for op in ops:
+        try:
+            check_call(candidate, op)
+        except UsageError:
+            continue
+        ratio = difflib.SequenceMatcher(None, candidate.name.lower(), op.name.lower()).ratio()
+        fitting.append((-ratio, op.name))
+    return [name for _, name in sorted(fitting)]

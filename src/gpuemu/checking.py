@@ -1,0 +1,253 @@
+"""Checking one kernel against one op: plan, campaign, records, shrinking, report."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gpuemu import environment
+from gpuemu.campaign import Campaign, Settings
+from gpuemu.candidates import loader
+from gpuemu.confirmation import confirm
+from gpuemu.corpus import catalogue
+from gpuemu.errors import UnsupportedEnvironmentError, UsageError
+from gpuemu.model.candidate import Candidate
+from gpuemu.model.case import Plan
+from gpuemu.model.op import Op
+from gpuemu.model.profile import get_profile
+from gpuemu.model.record import Minimal, Record, Report, Run
+from gpuemu.model.verdict import Adequacy, Status
+from gpuemu.ops.registry import get_op, load_ops
+from gpuemu.oracle import adequacy
+from gpuemu.planning.plan import make_plan
+from gpuemu.run.guards import GUARDS
+from gpuemu.shrink import shrink as shrink_case
+from gpuemu.store.sqlite import Store, make_run_id
+
+Progress = Callable[[int, int, Record], None]
+DEFAULT_BUDGET = 64
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is checked: the op, how to find it again, and the kernel, loaded or still a target."""
+
+    op: Op
+    op_target: str
+    kernel: Any
+    target: str
+
+    def load(self, device: str) -> Candidate:
+        """The candidate; a target is imported only here."""
+        if isinstance(self.kernel, str):
+            return loader.load(self.kernel, device)
+        loader.prepare_tier(device)
+        return loader.from_callable(self.kernel)
+
+
+def check(
+    kernel: Any,
+    op: str | Op | None = None,
+    *,
+    budget: int = DEFAULT_BUDGET,
+    seed: int | None = None,
+    device: str = "cpu",
+    dtypes: Sequence[str] | None = None,
+    layouts: Sequence[str] | None = None,
+    value_classes: Sequence[str] | None = None,
+    profile: str | None = None,
+    strategy: str = "covering",
+    guards: Sequence[str] | None = None,
+    store: bool | Path = True,
+    shrink: bool = True,
+    progress: Progress | None = None,
+) -> Report:
+    """Check a kernel against an op over a plan of cases.
+
+    Args:
+        kernel: a callable, or a target: corpus name, `file.py::function`, `package.module:function`.
+        op: an `Op`, a built-in op's name, or `file.py::op`; None takes what `@gpuemu.kernel` says.
+        budget: number of cases. seed: None draws one; it is in the report.
+        device: "cpu" or "cuda". dtypes, layouts, value_classes: None takes the op's.
+        profile: judge under this profile instead of the contract's.
+        guards: None takes those of the tier. store: True keeps records under `.gpuemu`, a path elsewhere.
+        shrink: make the first failing case smaller. progress: called after each case.
+
+    Raises:
+        UsageError: the target, op or an option is wrong. UnsupportedEnvironmentError: no such device.
+    """
+    started = time.perf_counter()
+    require_device(device)
+    if profile is not None:
+        get_profile(profile)
+    subject = resolve(kernel, op, device)
+    seed = secrets.randbits(63) if seed is None else seed
+    blocks = loader.read_blocks(subject.kernel) if isinstance(subject.kernel, str) else ()
+    plan = make_plan(
+        subject.op, budget=budget, seed=seed, device=device, dtypes=dtypes, layouts=layouts,
+        value_classes=value_classes, block_sizes=blocks, strategy=strategy,
+    )  # fmt: skip
+    candidate = subject.load(device)
+    loader.check_call(candidate, subject.op)
+    campaign = make_campaign(subject.op, candidate, device, profile, guards)
+    run = _make_run(subject, candidate, plan, device, profile)
+    with _open_store(store, run) as kept:
+        records = []
+        for record in campaign.run(plan):
+            kept.append(record)
+            records.append(record)
+            if progress is not None:
+                progress(len(records), len(plan.cases), record)
+        minimal = _shrink_first_failure(campaign, records) if shrink else None
+        report = make_report(run, records, minimal, time.perf_counter() - started)
+        kept.finish(report)
+    return report
+
+
+def require_device(device: str) -> None:
+    """Raises: UsageError for an unknown device, UnsupportedEnvironmentError for one that is not there."""
+    if device == "cpu":
+        return
+    if device.split(":", maxsplit=1)[0] != "cuda":
+        raise UsageError(f"unknown device {device!r}; use cpu or cuda")
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UnsupportedEnvironmentError(
+            f"device {device!r}: torch sees no CUDA device; `gpuemu doctor` says why"
+        )
+
+
+def resolve(kernel: Any, op: str | Op | None, device: str) -> Subject:
+    """Find op and kernel. The kernel's module is imported only if its op must be read from its decorator.
+
+    Raises:
+        UsageError: nothing of that name, or the op cannot be told.
+    """
+    target = kernel if isinstance(kernel, str) else loader.from_callable(kernel).target
+    if isinstance(kernel, str) and _is_corpus_name(kernel):
+        entry = catalogue.find_kernel(kernel)
+        kernel, op = f"{entry.path}::{entry.function}", op or entry.op
+    if op is None:
+        candidate = loader.load(kernel, device) if isinstance(kernel, str) else loader.from_callable(kernel)
+        op = candidate.op or _refuse_unknown_op(candidate)
+    if isinstance(op, Op):
+        return Subject(op, f"object {op.name}", kernel, target)
+    if "::" in op or ":" in op:
+        return Subject(loader.load_op(op), op, kernel, target)
+    return Subject(get_op(op), op, kernel, target)
+
+
+def _is_corpus_name(text: str) -> bool:
+    return not (":" in text or "/" in text or text.endswith(".py"))
+
+
+def _refuse_unknown_op(candidate: Candidate) -> str:
+    fitting = loader.propose_ops(candidate, iter(load_ops().values()))[:5]
+    hint = f"its signature fits {', '.join(fitting)}" if fitting else "no built-in op fits its signature"
+    raise UsageError(
+        f"{candidate.name}: which op is it? Give --op NAME or mark it with @gpuemu.kernel(op=NAME); {hint}"
+    )
+
+
+def make_campaign(
+    op: Op, candidate: Candidate, device: str, profile: str | None = None, guards: Sequence[str] | None = None
+) -> Campaign:
+    """A campaign with the tier's scope and guards."""
+    if guards is None:
+        # The interpreter runs programs one after another: a second call could only repeat the first.
+        interpreted = device == "cpu" and candidate.kind == "triton"
+        guards = tuple(guard for guard in GUARDS if not (interpreted and guard == "repeat"))
+    scope = loader.tier_scope(device)
+    settings = Settings(device=device, profile=profile, guards=guards, scope=scope, confirm=confirm)
+    return Campaign(op, candidate, settings)
+
+
+def make_report(run: Run, records: Sequence[Record], minimal: Minimal | None, seconds: float) -> Report:
+    """The report of a run: its status from its records (DESIGN.md section 4, ORACLE.md section 12.5)."""
+    established = [r.verdict for r in records if r.verdict.status in (Status.PASS, Status.FAIL)]
+    summary = adequacy.summarise(established)
+    status, message = _run_status(records, summary)
+    return Report(run, status, tuple(records), summary, message, minimal, seconds)
+
+
+def _run_status(records: Sequence[Record], summary: Adequacy) -> tuple[Status, str]:
+    counts = {status: sum(r.verdict.status is status for r in records) for status in Status}
+    total = len(records)
+    for status in (Status.FAIL, Status.ERROR, Status.INVALID):
+        if counts[status]:
+            what = {"fail": "wrong", "error": "raised", "invalid": "without a reference"}[status]
+            first = next(r for r in records if r.verdict.status is status)
+            return status, f"{counts[status]} of {total} cases {what}: {first.verdict.message}"
+    if not counts[Status.PASS]:
+        status = Status.UNSUPPORTED if counts[Status.UNSUPPORTED] == total and total else Status.INCONCLUSIVE
+        return status, "no case was judged: " + (records[0].verdict.message if records else "the plan is empty")
+    if not summary.is_sufficient:
+        names = ", ".join(summary.accepted)
+        return (
+            Status.INCONCLUSIVE,
+            f"the plan would also accept a kernel that returns {names}; raise the budget",
+        )
+    return Status.PASS, f"{counts[Status.PASS]} of {total} cases passed"
+
+
+def _shrink_first_failure(campaign: Campaign, records: Sequence[Record]) -> Minimal | None:
+    for record in records:
+        if record.verdict.status in (Status.FAIL, Status.ERROR):
+            return shrink_case(campaign, record)
+    return None
+
+
+def _make_run(subject: Subject, candidate: Candidate, plan: Plan, device: str, profile: str | None) -> Run:
+    now = datetime.now(UTC)
+    return Run(
+        id=make_run_id(now, os.urandom(8)),
+        target=subject.target,
+        op=subject.op.name,
+        op_target=subject.op_target,
+        op_digest=subject.op.digest,
+        plan_digest=plan.digest,
+        strategy=plan.strategy,
+        seed=plan.seed,
+        device=device,
+        profile=profile,
+        started=now.isoformat(timespec="seconds"),
+        source_digest=candidate.source_digest,
+        environment=environment.describe(),
+        notes=(*plan.notes, *candidate.notes),
+    )
+
+
+class _Kept:
+    """Where records go: a store's run, or nowhere."""
+
+    def __init__(self, store: Store | None, run: Run) -> None:
+        self._store, self._run = store, run
+
+    def append(self, record: Record) -> None:
+        if self._store is not None:
+            self._store.append(self._run.id, record)
+
+    def finish(self, report: Report) -> None:
+        if self._store is not None:
+            if report.minimal is not None:
+                self._store.append_minimal(self._run.id, report.minimal)
+            self._store.finish_run(self._run.id, report.status, report.message)
+
+
+@contextmanager
+def _open_store(store: bool | Path, run: Run) -> Iterator[_Kept]:
+    if store is False:
+        yield _Kept(None, run)
+        return
+    path = environment.get_store_path() if store is True else store
+    with Store(path) as opened:
+        opened.open_run(run)
+        yield _Kept(opened, run)

@@ -1,0 +1,114 @@
+"""What a first failure must survive before it counts (ORACLE.md sections 12.2, 12.6 and 12.7).
+
+In this order: the reference's own error widens the bound; the call is repeated (a pass the second time means
+`nondeterministic`); looser profiles are tried (`precision`); the same case is tried contiguous (`layout`); an
+exception that the wrapper raised on purpose is a refusal if it accepts the plain form of the case.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpuemu.model.case import Case
+from gpuemu.model.observation import Observation
+from gpuemu.model.profile import LADDER, PROFILES
+from gpuemu.model.verdict import Kind, Status, Verdict
+from gpuemu.oracle import bounds
+from gpuemu.reference import evaluate
+
+if TYPE_CHECKING:
+    from gpuemu.campaign import Campaign
+
+FLOAT64_ROUNDOFF = 2.0**-53
+_VALUE_KINDS = (Kind.VALUE, Kind.NONFINITE)
+
+
+def confirm(campaign: Campaign, case: Case, observation: Observation, verdict: Verdict) -> Verdict:
+    """The final verdict of a case whose first verdict was not a pass."""
+    if verdict.status in (Status.ERROR, Status.UNSUPPORTED):
+        return _judge_refusal(campaign, case, observation, verdict)
+    if verdict.kind == "guard:repeat":
+        return replace(verdict, kind=Kind.NONDETERMINISTIC)
+    if verdict.kind not in _VALUE_KINDS:
+        return verdict
+    widened = _against_widened(campaign, case, observation, campaign.settings.profile)
+    if widened.status is not Status.FAIL or widened.kind not in _VALUE_KINDS:
+        return widened
+    if _judge_again(campaign, case).status is Status.PASS:
+        return replace(
+            widened,
+            kind=Kind.NONDETERMINISTIC,
+            message="wrong in the first call, right in the second on the same inputs",
+        )
+    looser = _looser_profile(campaign, case, observation, widened.profile)
+    if looser is not None:
+        return replace(
+            widened,
+            kind=Kind.PRECISION,
+            looser_profile=looser,
+            message=f"outside {widened.profile}, within {looser} ({PROFILES[looser].meaning})",
+        )
+    if not case.is_contiguous and _contiguous_verdict(campaign, case).status is Status.PASS:
+        return replace(widened, kind=Kind.LAYOUT, message=_layout_message(case))
+    return widened
+
+
+def _against_widened(campaign: Campaign, case: Case, observation: Observation, profile: str | None) -> Verdict:
+    """The verdict with the bound widened by the reference's own float64 error (section 12.7)."""
+    inputs = campaign.make_inputs(case)
+    judged = campaign.expect(case, inputs, profile)
+    own_error = evaluate.evaluate(campaign.op, case, inputs, "P0", unit_roundoff=FLOAT64_ROUNDOFF)
+    widened = bounds.widen(judged.expected, own_error)
+    return campaign.judge(observation, type(judged)(widened, bounds.accept(widened)))
+
+
+def _judge_again(campaign: Campaign, case: Case) -> Verdict:
+    inputs = campaign.make_inputs(case)
+    observation = campaign.observe(case, inputs)
+    return campaign.judge(observation, campaign.expect(case, inputs))
+
+
+def _looser_profile(campaign: Campaign, case: Case, observation: Observation, profile: str) -> str | None:
+    """The tightest looser profile under which the observed outputs pass."""
+    for name in LADDER[LADDER.index(profile) + 1 :]:
+        if PROFILES[name].tf32 and case.dtype != "float32":
+            continue
+        if _against_widened(campaign, case, observation, name).status is Status.PASS:
+            return name
+    return None
+
+
+def make_contiguous(case: Case) -> Case:
+    """The same case with every input contiguous."""
+    return case.with_changes(layouts=dict.fromkeys(case.layouts, "contiguous"))
+
+
+def _contiguous_verdict(campaign: Campaign, case: Case) -> Verdict:
+    return _judge_again(campaign, make_contiguous(case))
+
+
+def _layout_message(case: Case) -> str:
+    strided = ", ".join(f"{name} {layout}" for name, layout in case.layouts.items() if layout != "contiguous")
+    return f"wrong only when inputs are not contiguous ({strided}); the same values contiguous are right"
+
+
+def _judge_refusal(campaign: Campaign, case: Case, observation: Observation, verdict: Verdict) -> Verdict:
+    """`unsupported` only if the wrapper raised on purpose and accepts something else of this op."""
+    exception = observation.exception
+    if exception is None or not exception.refused:
+        return verdict
+    if exception.type in ("CandidateRefusedError", "NotImplementedError"):
+        return replace(verdict, status=Status.UNSUPPORTED)
+    accepts_other = campaign.accepted_layouts or any(
+        campaign.observe(other, campaign.make_inputs(other)).exception is None
+        for other in _plainer_cases(campaign, case)
+    )
+    return replace(verdict, status=Status.UNSUPPORTED if accepts_other else Status.ERROR)
+
+
+def _plainer_cases(campaign: Campaign, case: Case) -> list[Case]:
+    """The case contiguous, and contiguous in each other dtype of the op."""
+    plain = make_contiguous(case)
+    others = [plain.with_changes(dtype=dtype) for dtype in campaign.op.dtypes if dtype != case.dtype]
+    return others if case.is_contiguous else [plain, *others]

@@ -1,0 +1,76 @@
+"""Repeating a recorded case: the same inputs byte for byte, the same verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuemu import environment
+from gpuemu.checking import Subject, make_campaign, require_device, resolve
+from gpuemu.errors import UsageError
+from gpuemu.model.record import Record, Run
+from gpuemu.store.sqlite import Store
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """A recorded case beside its repetition."""
+
+    run: Run
+    recorded: Record
+    repeated: Record
+    source_changed: bool
+
+    @property
+    def same_inputs(self) -> bool:
+        return self.recorded.inputs_sha256 == self.repeated.inputs_sha256
+
+    @property
+    def same_outputs(self) -> bool:
+        return self.recorded.outputs_sha256 == self.repeated.outputs_sha256
+
+    @property
+    def same_verdict(self) -> bool:
+        old, new = self.recorded.verdict, self.repeated.verdict
+        return (old.status, old.kind) == (new.status, new.kind)
+
+
+def replay(run_id: str, case_id: str, store: Path | None = None, device: str | None = None) -> ReplayResult:
+    """Run a recorded case again.
+
+    Args:
+        run_id, case_id: ids or unique prefixes; "latest" is the newest run.
+        store: folder of the store; None takes the configured one.
+        device: None takes the recorded one.
+
+    Raises:
+        StoreError: no such run or case. UsageError: kernel or op cannot be found again, or the op changed.
+    """
+    with Store(store or environment.get_store_path()) as opened:
+        run, _ = opened.load_run(run_id)
+        recorded = opened.find_record(run.id, case_id)
+    device = device or run.device
+    require_device(device)
+    subject = _find_subject(run, device)
+    candidate = subject.load(device)
+    campaign = make_campaign(subject.op, candidate, device, run.profile)
+    repeated = campaign.run_case(recorded.case, recorded.index)
+    return ReplayResult(run, recorded, repeated, candidate.source_digest != run.source_digest)
+
+
+def _find_subject(run: Run, device: str) -> Subject:
+    if run.op_target.startswith("object "):
+        raise UsageError(
+            f"run {run.id} used an op that exists only in the calling program; "
+            "put the Op into a file and give op='file.py::name' to replay from the command line"
+        )
+    if "<locals>" in run.target or run.target.startswith("__main__:"):
+        raise UsageError(
+            f"run {run.id} checked {run.target}, a function that no module holds; nothing to import"
+        )
+    subject = resolve(run.target, run.op_target, device)
+    if subject.op.digest != run.op_digest:
+        raise UsageError(
+            f"op {run.op!r} has changed since run {run.id}: its schema, contract or reference differs"
+        )
+    return subject

@@ -1,0 +1,79 @@
+"""Op declarations: what is accepted, what is refused and how."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuemu.errors import OpDefinitionError
+from gpuemu.model.op import Contract, Dim, Op, Tensor
+
+
+def identity(*tensors: object) -> object:
+    return tensors[0]
+
+
+def make(**changes: object) -> Op:
+    arguments: dict[str, object] = {
+        "name": "copy",
+        "inputs": {"x": "B 2*H", "mask": "B : bool"},
+        "dims": {"B": Dim(1, 4), "H": [1, 3, 8]},
+        "reference": identity,
+    }
+    return Op(**{**arguments, **changes})  # type: ignore[arg-type]
+
+
+def test_shapes_follow_the_dims() -> None:
+    op = make()
+    assert op.shape_of("x", {"B": 3, "H": 8}) == (3, 16)
+    assert op.shape_of("mask", {"B": 3, "H": 8}) == (3,)
+    assert op.tensors["mask"].dtype == "bool"
+
+
+def test_admits_checks_domain_candidates_and_constraints() -> None:
+    op = make(constraints=["H % B == 0"])
+    assert op.admits({"B": 4, "H": 8})
+    assert not op.admits({"B": 4, "H": 3})
+    assert not op.admits({"B": 5, "H": 8})
+    assert not op.admits({"B": 1, "H": 2})
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"inputs": {}}, "no inputs"),
+        ({"inputs": {"x": "B Q"}}, "Q"),
+        ({"constraints": ["B == Z"]}, "Z"),
+        ({"name": "a b"}, "name"),
+        ({"params": {"eps": []}}, "eps"),
+        ({"params": {"mode": "abc"}}, "mode"),
+        ({"dims": {"B": [], "H": 1}}, "empty list"),
+        ({"contract": Contract(mutates=("y",))}, "mutates"),
+    ],
+)
+def test_contradictions_are_refused_with_the_name(changes: dict[str, object], match: str) -> None:
+    with pytest.raises(OpDefinitionError, match=match):
+        make(**changes)
+
+
+def test_empty_domain_is_refused() -> None:
+    with pytest.raises(OpDefinitionError, match="empty"):
+        Dim(5, 4)
+
+
+def test_default_profile_depends_on_the_dtype() -> None:
+    assert Contract().profile_for("float32") == "P0"
+    assert Contract().profile_for("bfloat16") == "P1"
+    assert Contract(profile="P2").profile_for("float32") == "P2"
+    assert Contract(profile={"float16": "P2"}).profile_for("bfloat16") == "P1"
+
+
+def test_digest_changes_with_schema_contract_and_reference() -> None:
+    digests = {
+        make().digest,
+        make(dims={"B": Dim(1, 5), "H": [1, 3, 8]}).digest,
+        make(contract=Contract(nan="ignore")).digest,
+        make(reference=lambda x, mask: x + 1).digest,
+        make(inputs={"x": "B 2*H", "mask": Tensor("B", dtype="bool", sentinel="s")}).digest,
+    }
+    assert len(digests) == 5
+    assert make().digest == make().digest

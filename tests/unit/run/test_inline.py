@@ -1,0 +1,126 @@
+"""Observing a candidate: what each misbehaviour looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from gpuemu.model.candidate import Candidate
+from gpuemu.model.observation import Observation
+from gpuemu.model.op import Contract
+from gpuemu.run.guards import GUARDS
+from gpuemu.run.inline import observe
+
+PLAIN = Contract()
+
+
+def look(call: Callable[..., Any], contract: Contract = PLAIN, guards: tuple[str, ...] = GUARDS) -> Observation:
+    inputs = {"x": torch.arange(6.0).reshape(2, 3), "w": torch.ones(3)}
+    candidate = Candidate("k", "t", "torch", call, source_path=__file__)
+    return observe(candidate, inputs, {"scale": 2.0}, contract, guards)
+
+
+def test_outputs_come_back_in_order() -> None:
+    seen = look(lambda x, w, scale: (x * w * scale, x.sum()))
+    assert [output.shape for output in seen.outputs] == [(2, 3), ()]
+    assert torch.equal(seen.outputs[0], 2 * torch.arange(6.0).reshape(2, 3))
+    assert not seen.findings
+    assert seen.duration_s > 0
+
+
+@pytest.mark.parametrize("value", [None, 3.0, [1.0], {"y": torch.ones(2)}])
+def test_anything_but_tensors_is_malformed(value: object) -> None:
+    assert "not a torch.Tensor" in (look(lambda x, w, scale: value).malformed or "")
+
+
+def test_a_tensor_subclass_is_malformed() -> None:
+    class Lazy(torch.Tensor):
+        pass
+
+    assert "Lazy" in (look(lambda x, w, scale: x.as_subclass(Lazy)).malformed or "")
+
+
+def test_an_exception_is_described_with_its_place() -> None:
+    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        return x @ torch.ones(7)
+
+    exception = look(kernel).exception
+    assert exception is not None
+    assert exception.type == "RuntimeError"
+    assert exception.location.startswith("test_inline.py:")
+    assert not exception.refused
+
+
+def test_an_explicit_raise_may_be_a_refusal() -> None:
+    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        raise ValueError("only contiguous inputs\nsecond line")
+
+    exception = look(kernel).exception
+    assert exception is not None
+    assert exception.refused
+    assert exception.message == "only contiguous inputs"
+
+
+def test_system_exit_is_contained_and_interrupt_is_not() -> None:
+    def leave(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        raise SystemExit(0)
+
+    def interrupt(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        raise KeyboardInterrupt
+
+    exception = look(leave).exception
+    assert exception is not None
+    assert exception.type == "SystemExit"
+    with pytest.raises(KeyboardInterrupt):
+        look(interrupt)
+
+
+def names(seen: Observation) -> list[str]:
+    return [finding.guard for finding in seen.findings]
+
+
+def test_overwritten_input_fires_mutation() -> None:
+    assert names(look(lambda x, w, scale: x.mul_(2).clone())) == ["mutation", "repeat"]
+
+
+def test_write_outside_the_view_fires_mutation() -> None:
+    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        torch.empty(0).set_(w.untyped_storage())[-1] = 9.0
+        return torch.zeros(2, 3)
+
+    assert names(look(kernel)) == ["mutation"]
+
+
+def test_returned_view_of_an_input_fires_alias() -> None:
+    assert names(look(lambda x, w, scale: x.view(3, 2))) == ["alias"]
+    assert names(look(lambda x, w, scale: x.mul_(2), Contract(mutates=("x",)))) == []
+
+
+def test_different_second_call_fires_repeat() -> None:
+    calls: list[int] = []
+
+    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        calls.append(1)
+        return x + len(calls)
+
+    assert names(look(kernel)) == ["repeat"]
+    assert len(calls) == 2
+
+
+def test_an_output_buffer_that_is_reused_is_compared_with_its_first_content() -> None:
+    buffer = torch.zeros(2, 3)
+
+    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        return buffer.add_(1)
+
+    assert names(look(kernel)) == ["repeat"]
+
+
+def test_without_guards_the_candidate_is_called_once() -> None:
+    calls: list[int] = []
+    seen = look(lambda x, w, scale: calls.append(1) or x.mul_(2), guards=())
+    assert calls == [1]
+    assert not seen.findings
