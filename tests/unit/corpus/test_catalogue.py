@@ -112,7 +112,7 @@ def test_reading_the_catalogue_imports_neither_torch_nor_triton() -> None:
         "import sys; from gpuemu.corpus.catalogue import load_catalogue; load_catalogue();"
         "print({'torch', 'triton', 'numpy'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 
 
