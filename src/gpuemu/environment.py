@@ -31,9 +31,9 @@ NUMERIC_VARIABLES = (
 )
 
 
-def get_store_path() -> Path:
-    """Folder of the run store (`GPUEMU_STORE`, default `.gpuemu`)."""
-    return Path(os.environ.get("GPUEMU_STORE") or ".gpuemu")
+def get_store_path(default: Path | None = None) -> Path:
+    """Folder of the run store: `GPUEMU_STORE`, else `default`, else `.gpuemu`."""
+    return Path(os.environ.get("GPUEMU_STORE") or default or ".gpuemu")
 
 
 def is_ci() -> bool:

@@ -25,7 +25,7 @@ def evidence_lines(report: Report) -> Iterator[Line]:
     """The minimal (else the first) failing case of a run, and what was wrong in it."""
     record = report.minimal.record if report.minimal else report.failures[0]
     yield from _case_lines(report, record)
-    yield from _finding_lines(record.verdict)
+    yield from finding_lines(record.verdict)
 
 
 def replay_line(report: Report, stored: bool) -> Line:
@@ -85,41 +85,43 @@ def _case_lines(report: Report, record: Record) -> Iterator[Line]:
 
 def case_table(case: Case) -> Iterator[Line]:
     """Dims, dtype, parameters, and per input its layout and value class, aligned."""
-    yield _row("dims", "  ".join(f"{name}={size}" for name, size in case.dims.items()) or "none")
-    yield _row("dtype", case.dtype)
+    yield row("dims", "  ".join(f"{name}={size}" for name, size in case.dims.items()) or "none")
+    yield row("dtype", case.dtype)
     if case.params:
-        yield _row("params", "  ".join(f"{name}={value}" for name, value in case.params.items()))
+        yield row("params", "  ".join(f"{name}={value}" for name, value in case.params.items()))
     names = list(case.layouts)
     width = max(map(len, names), default=0)
     layout_width = max((len(layout) for layout in case.layouts.values()), default=0)
     for position, name in enumerate(names):
         layout, values = case.layouts[name], case.value_classes.get(name, "")
         text = f"{name:<{width}}  {layout:<{layout_width}}  {values}"
-        yield _row("inputs" if position == 0 else "", text)
+        yield row("inputs" if position == 0 else "", text)
 
 
-def _finding_lines(verdict: Verdict) -> Iterator[Line]:
+def finding_lines(verdict: Verdict) -> Iterator[Line]:
+    """What was wrong: message, worst element, hint."""
     if verdict.message:
-        yield _row("found", verdict.message)
+        yield row("found", verdict.message)
     if verdict.worst is not None:
         yield from _worst_lines(verdict.worst)
     if verdict.hint:
-        yield _row("hint", verdict.hint)
+        yield row("hint", verdict.hint)
 
 
 def _worst_lines(worst: WorstElement) -> Iterator[Line]:
     index = ", ".join(map(str, worst.index))
-    yield _row("worst", f"output {worst.output} at [{index}]")
+    yield row("worst", f"output {worst.output} at [{index}]")
     shown = {"actual": worst.actual, "expected": worst.expected}
     width = max(len(format_decimal(value)) for value in shown.values())
     for name, value in shown.items():
-        yield _row(name, f"{format_decimal(value):<{width}}  {format_hex(value)}")
-    yield _row(
+        yield row(name, f"{format_decimal(value):<{width}}  {format_hex(value)}")
+    yield row(
         "error",
         f"{format_short(worst.error_bound_units)} x bound (+-{format_short(worst.bound)}), "
         f"{format_short(worst.error_ulp)} ulp",
     )
 
 
-def _row(label: str, text: str) -> Line:
+def row(label: str, text: str) -> Line:
+    """A labelled line of the case table."""
     return make_line((f"  {label:<8}", FAINT_STYLE), f"  {text.rstrip()}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
@@ -52,3 +53,11 @@ def join_words(words: tuple[str, ...] | list[str]) -> str:
 def count(number: int, noun: str) -> str:
     """ "1 case", "2 cases"."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def columns(rows: Sequence[Sequence[str]]) -> Iterator[Line]:
+    """Rows as aligned columns, the first row as their heading."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for position, row in enumerate(rows):
+        text = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield make_line((text, FAINT_STYLE if position == 0 else ""))

@@ -7,19 +7,22 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuemu.model.verdict import Status
 from gpuemu.report.json_text import dump
 from report_builders import make_record, make_report
 
-LEAVES = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
-)
+WORDS = st.text('a"\\\n\u0000\u00e9\U0001f600', max_size=4)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | WORDS
 DOCUMENTS = st.dictionaries(
-    st.text(),
-    st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20),
+    WORDS,
+    st.recursive(
+        LEAVES,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+        max_leaves=8,
+    ),
 )
 
 
@@ -27,6 +30,7 @@ def refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not JSON")
 
 
+@settings(max_examples=30)
 @given(DOCUMENTS)
 def test_finite_documents_round_trip(document: dict[str, Any]) -> None:
     assert json.loads(dump(document), parse_constant=refuse) == document

@@ -191,4 +191,4 @@ def test_reports_need_no_array_library() -> None:
         "import sys, gpuemu.report.terminal, gpuemu.report.json_text\n"
         "sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0  # noqa: S603, PLW1510
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0  # noqa: PLW1510

@@ -1,0 +1,113 @@
+"""`gpuemu check TARGET`: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuemu.cli import consoles, options
+from gpuemu.cli.conclude import print_json
+from gpuemu.cli.exit_codes import SUMMARY, exit_code
+from gpuemu.config import Configuration, load_configuration
+from gpuemu.model.op import LAYOUTS
+from gpuemu.model.verdict import Status
+
+if TYPE_CHECKING:
+    from gpuemu.model.record import Record, Report
+
+DEFAULT_BUDGET = 64
+DEFAULT_STRATEGY = "covering"
+
+
+@click.command("check", epilog=f"Exit codes: {SUMMARY}.")
+@click.argument("target")
+@click.option("--op", metavar="OP", help="A built-in op's name, or file.py::op for your own.")
+@click.option(
+    "--budget", type=click.IntRange(1), metavar="N", help=f"Number of cases (default {DEFAULT_BUDGET})."
+)
+@options.seed_option
+@options.device_option
+@click.option("--dtype", "dtypes", multiple=True, callback=options.parse_names, metavar="DTYPE",
+              help="Only this dtype (float32, float16, bfloat16); may be repeated.")  # fmt: skip
+@click.option("--layouts", callback=options.parse_names, metavar="LIST",
+              help=f"all, or names from {', '.join(LAYOUTS)}, separated by commas.")  # fmt: skip
+@click.option("--profile", metavar="P", help="Judge under this profile: P0, P1, PT or P2 (default: the op's).")
+@click.option("--strategy", metavar="NAME", help=f"How cases are planned (default {DEFAULT_STRATEGY}).")
+@click.option("--shrink/--no-shrink", default=True, help="Make the first failing case small (default).")
+@click.option("--store/--no-store", default=True, help="Keep a record of every case (default).")
+@click.option("--strict/--no-strict", default=None, help="Let suspicious and nan_semantics count as failures.")
+@click.option("--verbose", "-v", is_flag=True, help="Also list every case and the environment.")
+@options.output_options
+def command(target: str, as_json: bool, quiet: bool, verbose: bool, strict: bool | None, **flags: Any) -> int:
+    """Check the kernel TARGET against an op over many cases.
+
+    TARGET is a corpus name (`gpuemu ops --corpus`), file.py::function or package.module:function.
+    """
+    configuration = load_configuration(Path.cwd())
+    report = _check(target, configuration, flags, quiet=quiet or as_json)
+    code = exit_code(report, bool(configuration.strict) if strict is None else strict)
+    if as_json:
+        print_json({**report.to_json(), "exit_code": code})
+    else:
+        _show(report, quiet, verbose, stored=flags["store"])
+    return code
+
+
+def _check(target: str, configuration: Configuration, flags: dict[str, Any], quiet: bool) -> Report:
+    from gpuemu import checking
+
+    layouts = flags["layouts"]
+    store = configuration.store_path if flags["store"] else False
+    with consoles.working("checking", quiet) as advance:
+        follow = _Follow(advance)
+        try:
+            return checking.check(
+                target,
+                flags["op"],
+                budget=_first(flags["budget"], configuration.budget, DEFAULT_BUDGET),
+                seed=_first(flags["seed"], configuration.seed),
+                device=_first(flags["device"], configuration.device, "cpu"),
+                dtypes=_first(flags["dtypes"], configuration.dtypes),
+                layouts=_first(LAYOUTS if layouts == ("all",) else layouts, configuration.layouts),
+                profile=_first(flags["profile"], configuration.profile),
+                strategy=_first(flags["strategy"], configuration.strategy, DEFAULT_STRATEGY),
+                store=store,
+                shrink=flags["shrink"],
+                progress=follow,
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(follow.describe(store)) from None
+
+
+def _first(*values: Any) -> Any:
+    """The first value that is set: flag, then configuration, then default."""
+    return next((value for value in values if value is not None), None)
+
+
+class _Follow:
+    """Counts cases as they are judged, for the progress bar and for the line after an interrupt."""
+
+    def __init__(self, advance: consoles.Advance) -> None:
+        self._advance = advance
+        self._done = self._total = self._failing = 0
+
+    def __call__(self, done: int, total: int, record: Record) -> None:
+        self._failing += record.verdict.status in (Status.FAIL, Status.ERROR)
+        self._done, self._total = done, total
+        self._advance(done, total, f"{self._failing} failing" if self._failing else "")
+
+    def describe(self, store: Path | bool) -> str:
+        if not self._done:
+            return "no case was judged yet"
+        kept = f"recorded in {store}" if store else "not kept (--no-store)"
+        return f"{self._done} of {self._total} cases were judged, {self._failing} failing; they are {kept}"
+
+
+def _show(report: Report, quiet: bool, verbose: bool, stored: bool) -> None:
+    from gpuemu.report import terminal
+
+    if not quiet:
+        terminal.render_notes(report, consoles.make_console(to_stderr=True))
+    terminal.render_report(report, consoles.make_console(), verbose=verbose, quiet=quiet, stored=stored)

@@ -1,0 +1,38 @@
+"""Options that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from gpuemu.config import LARGEST_SEED
+
+Function = Callable[..., Any]
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout, nothing else.")
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="No progress or notes, only the result.")
+seed_option = click.option(
+    "--seed",
+    type=click.IntRange(0, LARGEST_SEED),
+    metavar="N",
+    help="Seed, 0 <= N < 2^64; the same seed repeats a run.",
+)
+device_option = click.option("--device", metavar="DEVICE", help="cpu (default), cuda or cuda:N.")
+
+
+def output_options(function: Function) -> Function:
+    """--json and --quiet, which every verb has."""
+    return json_option(quiet_option(function))
+
+
+def parse_names(_: click.Context, parameter: click.Parameter, value: Any) -> tuple[str, ...] | None:
+    """A comma-separated list, given once or several times, as a tuple; None where it was not given."""
+    texts = (value,) if isinstance(value, str) else tuple(value or ())
+    if not texts:
+        return None
+    names = tuple(name.strip() for text in texts for name in text.split(","))
+    if not all(names):
+        raise click.BadParameter("expected names separated by commas", param=parameter)
+    return names

@@ -1,0 +1,206 @@
+"""The command line as a whole: light help, every ending an exit code and one line, JSON alone on stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from gpuemu.cli import app
+from gpuemu.errors import (
+    ConfigurationError,
+    GpuemuError,
+    OpDefinitionError,
+    StoreError,
+    TargetError,
+    UnknownOpError,
+    UnsupportedEnvironmentError,
+    UsageError,
+)
+
+SOURCE = Path(app.__file__).parents[2]
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app.main, list(arguments))
+
+
+def run_python(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(SOURCE)}, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def verb_raises(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
+    """Makes the verb `ops` raise."""
+
+    def install(error: BaseException) -> None:
+        @click.command("ops")
+        @click.option("--json", "as_json", is_flag=True)
+        def command(as_json: bool) -> None:
+            raise error
+
+        monkeypatch.setattr("gpuemu.cli.ops.command", command)
+
+    return install
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], []])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys\nfrom gpuemu.cli.app import main\n"
+        f"try: main({arguments})\nexcept SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'triton', 'rich', 'sqlite3', 'gpuemu.model.op', 'gpuemu.cli.check'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    done = run_python("-c", code)
+    assert done.stderr.strip() == "[]"
+    assert "gpuemu" in done.stdout
+
+
+@pytest.mark.parametrize("verb", app.VERBS)
+def test_help_of_a_verb_needs_no_torch_and_offers_json_and_quiet(verb: str) -> None:
+    code = (
+        "import sys\nfrom gpuemu.cli.app import main\n"
+        f"try: main(['{verb}', '--help'])\nexcept SystemExit: pass\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\n"
+    )
+    done = run_python("-c", code)
+    assert done.returncode == 0, done.stderr
+    assert "--json" in done.stdout
+    assert "--quiet" in done.stdout
+
+
+def test_the_table_of_verbs_is_the_folder() -> None:
+    for verb in app.VERBS:
+        command = import_module(f"gpuemu.cli.{verb}").command
+        assert command.name == verb
+    assert all(verb in run("--help").stdout for verb in app.VERBS)
+
+
+def test_module_and_version() -> None:
+    done = run_python("-m", "gpuemu", "--version")
+    assert (done.returncode, done.stdout) == (0, "gpuemu 0.1.0\n")
+
+
+def test_without_a_verb_the_help_is_shown_as_a_usage_error() -> None:
+    result = run()
+    assert result.exit_code == 2
+    assert result.stdout == run("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["chek"], "no verb 'chek'; did you mean 'check'?"),
+        (["xyz"], "no verb 'xyz'; verbs are check, replay"),
+        (["--frobnicate"], "--frobnicate"),
+        (["check"], "Missing argument 'TARGET'"),
+        (["check", "a", "b"], "unexpected extra argument"),
+        (["check", "a", "--budget", "0"], "0 is not in the range"),
+        (["check", "a", "--seed", str(2**64)], "is not in the range"),
+        (["check", "a", "--seed", "-1"], "is not in the range"),
+        (["check", "a", "--layouts", "strided,,"], "separated by commas"),
+        (["replay", "latest"], "Missing argument 'CASE'"),
+        (["study", "p2", "--json"], "unknown study 'p2'; known: p1"),
+        (["ops", "relu", "--corpus"], "not both"),
+    ],
+)
+def test_mistakes_in_the_arguments_are_one_line_and_2(arguments: list[str], line: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("gpuemu: error: ")
+    assert line in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (GpuemuError("x"), 3),
+        (UsageError("x"), 2),
+        (TargetError("x"), 2),
+        (UnknownOpError("x"), 2),
+        (ConfigurationError("x"), 2),
+        (OpDefinitionError("x"), 2),
+        (UnsupportedEnvironmentError("x"), 3),
+        (StoreError("x"), 3),
+        (click.UsageError("x"), 2),
+        (click.BadParameter("x"), 2),
+    ],
+)
+def test_errors_on_purpose_are_one_line(verb_raises: Callable[..., None], error: Exception, code: int) -> None:
+    verb_raises(error)
+    result = run("ops")
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert result.stderr.startswith("gpuemu: error: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_message_of_several_lines_stays_one_line(verb_raises: Callable[..., None]) -> None:
+    verb_raises(TargetError("first\n  second\tthird"))
+    assert run("ops").stderr == "gpuemu: error: first second third\n"
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("oops"), SystemExit(0), AssertionError()])
+def test_our_own_bug_is_a_traceback_and_3(verb_raises: Callable[..., None], error: BaseException) -> None:
+    verb_raises(error)
+    result = run("ops")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "Traceback (most recent call last)" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("gpuemu: error: this is a bug in gpuemu: please report")
+
+
+def test_an_interrupt_is_one_line_and_130(verb_raises: Callable[..., None]) -> None:
+    verb_raises(KeyboardInterrupt())
+    result = run("ops")
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == "gpuemu: interrupted: nothing was lost\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "code"),
+    [
+        (TargetError("no such file"), "TargetError", 2),
+        (StoreError("damaged"), "StoreError", 3),
+        (ZeroDivisionError("oops"), "ZeroDivisionError", 3),
+        (KeyboardInterrupt("3 of 64"), "Interrupted", 130),
+    ],
+)
+def test_with_json_every_error_is_a_document(
+    verb_raises: Callable[..., None], error: BaseException, kind: str, code: int
+) -> None:
+    verb_raises(error)
+    result = run("ops", "--json")
+    assert json.loads(result.stdout) == {"error": {"type": kind, "message": str(error)}, "exit_code": code}
+    assert result.exit_code == code
+
+
+def test_with_json_a_usage_error_is_a_document_too() -> None:
+    result = run("check", "--json")
+    document = json.loads(result.stdout)
+    assert (document["exit_code"], document["error"]["type"]) == (2, "MissingParameter")
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    code = "from gpuemu.cli.app import main; main(['ops', '--corpus', '--json'])"
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(writer)
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    assert done.returncode == 3
