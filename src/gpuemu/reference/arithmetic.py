@@ -1,0 +1,95 @@
+"""The arithmetic that a legitimate kernel may use: unit roundoff, range and permitted roundings of a profile."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from gpuemu.dtypes import DType, get_dtype
+from gpuemu.model.profile import get_profile
+from gpuemu.rounding import round_to
+
+TF32_ROUNDOFF = 2.0**-10  # tf32 operands are truncated to 10 fractional bits (ORACLE.md section 2.1)
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Constants of ORACLE.md sections 2.3 and 8 for one profile and storage dtype.
+
+    unit_roundoff (u): of the compute format. precision: its significand's width in bits. overflow (OMEGA): its
+    largest finite number. underflow (omega): the magnitude below which results may be flushed to zero.
+    compute: dtype in which a result that is representable is computed without error; None: no such certificate.
+    storage: dtype of the op's tensors. operand_rounding: computed operands of a contraction may be rounded to it.
+    cast_rounding: a cast to 16 bits in the reference permits a rounding. tf32: relative error of each operand of
+    a contraction.
+    """
+
+    unit_roundoff: float
+    precision: int
+    overflow: float
+    underflow: float
+    compute: str | None
+    storage: DType
+    operand_rounding: bool = False
+    cast_rounding: bool = True
+    tf32: float = 0.0
+
+    def growth(self, terms: int) -> float:
+        """g(K) = min(K, 4 sqrt(K) + K/4) + 2: error of a sum of K terms in units of u * sum |terms| (rule 5)."""
+        terms = max(terms, 1)
+        return min(float(terms), 4.0 * math.sqrt(terms) + 0.25 * terms) + 2.0
+
+    def literal(self, number: float) -> float:
+        """A Python number of the reference as a kernel would hold it.
+
+        float64's largest number is what `torch.finfo(x.dtype).max` gives in a reference: it stands for the
+        largest number of the compute format.
+        """
+        if abs(number) == _FLOAT64_MAX:
+            return math.copysign(self.overflow, number)
+        return number
+
+    def is_representable(self, value: torch.Tensor) -> torch.Tensor:
+        """Whether each float64 element is a number of the compute format (bool tensor)."""
+        if self.compute is None:
+            return torch.zeros_like(value, dtype=torch.bool)
+        return round_to(value, self.compute) == value
+
+
+_FLOAT64_MAX = get_dtype("float64").max
+
+
+@cache
+def make_arithmetic(profile: str, dtype: str, unit_roundoff: float | None = None) -> Arithmetic:
+    """The arithmetic of a profile for tensors stored as `dtype`.
+
+    Args:
+        unit_roundoff: evaluate the reference's own error instead: float64's range, no permitted roundings.
+
+    Raises:
+        UsageError: no such profile or dtype.
+    """
+    rung = get_profile(profile)
+    storage = get_dtype(dtype if get_dtype(dtype).is_float else "float32")
+    wide = get_dtype("float64")
+    if unit_roundoff is not None:
+        # No certificate: a float64 result is always a float64 number, exact or not.
+        return Arithmetic(
+            unit_roundoff, wide.precision, wide.max, wide.smallest_normal, None, wide, cast_rounding=False
+        )
+    if storage.name == "float64":
+        return Arithmetic(wide.unit_roundoff, wide.precision, wide.max, wide.smallest_normal, None, wide)
+    format_ = storage if rung.eager else get_dtype("float32")
+    return Arithmetic(
+        unit_roundoff=format_.unit_roundoff,
+        precision=format_.precision,
+        overflow=format_.max,
+        underflow=format_.smallest_normal,
+        compute=format_.name,
+        storage=storage,
+        operand_rounding=rung.operand_rounding,
+        tf32=TF32_ROUNDOFF if rung.tf32 and storage.name == "float32" else 0.0,
+    )

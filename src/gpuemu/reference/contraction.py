@@ -1,0 +1,136 @@
+"""Sums of products (rule 5): any order, any blocking, tensor cores with truncating accumulators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gpuemu.reference.arithmetic import Arithmetic
+from gpuemu.reference.bounded import Bounded
+from gpuemu.reference.elementwise import is_settled, to_operand
+from gpuemu.reference.lowest_bit import lowest_bit, may_share_lowest_bit
+from gpuemu.rounding import round_to
+
+if TYPE_CHECKING:
+    from gpuemu.reference.dispatch import Evaluation
+
+Tensor = torch.Tensor
+Bilinear = Callable[[Tensor, Tensor], Tensor]
+
+
+def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: int) -> Bounded:
+    """Value and error of a bilinear `function` that sums `terms` products per element.
+
+    e = |A| e_B + e_A (|B| + e_B) + g(K) u |A||B| + K omega, with the permitted operand roundings in e_A and e_B.
+    """
+    arithmetic = evaluation.arithmetic
+    (value_a, error_a), (value_b, error_b) = permitted_operand(arithmetic, a), permitted_operand(arithmetic, b)
+    value = function(value_a, value_b)
+    size_a, size_b = value_a.abs(), value_b.abs()
+    growth, flush = arithmetic.growth(terms) * arithmetic.unit_roundoff, terms * arithmetic.underflow
+    if error_a is None and error_b is None:
+        error = function(size_a, size_b)
+        if _overflows(arithmetic, error):
+            return evaluation.make(value, careful_contraction(arithmetic, function, a, b, value, terms))
+        if _certify(arithmetic, value_a, value_b, error, growth, flush):
+            return evaluation.make(value, None)
+        return evaluation.make(value, error)
+    if error_b is None:
+        error = function(error_a.add(size_a, alpha=growth), size_b)
+    else:
+        error = function(size_a, error_b.add(size_b, alpha=growth))
+        if error_a is not None:
+            error.add_(function(error_a, size_b + error_b))
+    error.add_(flush)
+    # The partial sums stay in range if |A||B| does: bounded by the largest factors, else summed.
+    largest = terms * _largest(size_a) * _largest(size_b)
+    in_range = largest <= arithmetic.overflow or not _overflows(arithmetic, function(size_a, size_b))
+    if in_range and is_settled(arithmetic, value, error):
+        return evaluation.make(value, error)
+    return evaluation.make(value, careful_contraction(arithmetic, function, a, b, value, terms))
+
+
+def permitted_operand(arithmetic: Arithmetic, operand: Any) -> tuple[Tensor, Tensor | None]:
+    """Value and error of a contraction's operand, with the roundings that the profile permits (section 2.4).
+
+    A computed operand may be rounded to the storage dtype, where a large one may overflow; tf32 truncates any.
+    """
+    value, error = to_operand(operand)
+    computed = type(operand) is Bounded and not operand.raw
+    if arithmetic.operand_rounding and computed:
+        storage = arithmetic.storage
+        rounding = value.abs().mul_(storage.unit_roundoff).add_(storage.smallest_subnormal / 2.0)
+        if error is None:
+            rounding = torch.where(round_to(value, storage.name) == value, 0.0, rounding)
+        if storage.max < arithmetic.overflow:
+            rounding = torch.where(
+                value.isfinite() & (value.abs() + rounding > storage.max), torch.inf, rounding
+            )
+        if error is not None:
+            error = rounding.add_(error)
+        elif bool(rounding.any()):
+            error = rounding
+    if arithmetic.tf32:
+        truncation = value.abs().mul_(arithmetic.tf32)
+        error = truncation if error is None else truncation.add_(error)
+    return value, error
+
+
+def _largest(size: Tensor) -> float:
+    return float(size.max()) if size.numel() else 0.0
+
+
+def _overflows(arithmetic: Arithmetic, total: Tensor) -> bool:
+    """Whether a sum of magnitudes leaves the range or is not finite."""
+    return total.numel() > 0 and not bool(total.max() <= arithmetic.overflow)
+
+
+def _certify(arithmetic: Arithmetic, a: Tensor, b: Tensor, total: Tensor, growth: float, flush: float) -> bool:
+    """Turn the sum of magnitudes M into the rounding error; true if no element has any (rule 8).
+
+    All partial sums are multiples of q = lsb(A) lsb(B); below 2^(p - 1) q they are exact in every order.
+    """
+    if total.numel() == 0:
+        return True
+    smallest = float(total.min())
+    if not may_share_lowest_bit(arithmetic, smallest, a, b):
+        total.mul_(growth).add_(flush)
+        return False
+    quantum = lowest_bit(a) * lowest_bit(b)
+    limit = quantum * 2.0 ** (arithmetic.precision - 1) if quantum >= arithmetic.underflow else -1.0
+    if float(total.max()) <= limit:
+        return True
+    exact = total <= limit
+    total.mul_(growth).add_(flush).masked_fill_(exact, 0.0)
+    return False
+
+
+def careful_contraction(
+    arithmetic: Arithmetic, function: Bilinear, a: Any, b: Any, value: Tensor, terms: int
+) -> Tensor:
+    """The error of a contraction with operands that are not finite, or whose sums may overflow."""
+    sizes, errors, unknown = [], [], []
+    for operand in (a, b):
+        v, e = permitted_operand(arithmetic, operand)
+        error = torch.zeros_like(v) if e is None else e
+        sizes.append(v.abs().nan_to_num(nan=0.0, posinf=0.0))
+        unknown.append((~error.isfinite()).double())
+        errors.append(torch.where(v.isfinite(), error, 0.0).nan_to_num(nan=0.0, posinf=0.0))
+    (size_a, size_b), (error_a, error_b) = sizes, errors
+    total = function(size_a, size_b)
+    error = function(size_a, error_b) + function(error_a, size_b + error_b)
+    error.add_(total, alpha=arithmetic.growth(terms) * arithmetic.unit_roundoff).add_(
+        terms * arithmetic.underflow
+    )
+    tainted = function(unknown[0], torch.ones_like(size_b)) + function(torch.ones_like(size_a), unknown[1])
+    if not bool(error_a.any()) and not bool(error_b.any()):
+        finite = [to_operand(x)[0].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0) for x in (a, b)]
+        quantum = lowest_bit(finite[0]) * lowest_bit(finite[1])
+        if quantum >= arithmetic.underflow:
+            error = torch.where(total <= quantum * 2.0 ** (arithmetic.precision - 1), 0.0, error)
+    overflowed = value.isfinite() & (value.abs() + error > arithmetic.overflow)
+    overflowed |= total > arithmetic.overflow
+    error = torch.where(value.isfinite(), error, 0.0)
+    return torch.where(overflowed | (tainted > 0), torch.inf, error)

@@ -1,0 +1,127 @@
+"""From an aten call to the rule that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from gpuemu.reference.arithmetic import Arithmetic
+from gpuemu.reference.bounded import Bounded
+from gpuemu.reference.errors import UnsupportedReferenceError
+from gpuemu.reference.registry import RULES, Rule
+from gpuemu.reference.rules import load_rules
+from gpuemu.reference.rules.generic import generic
+
+load_rules()
+
+
+class Evaluation:
+    """One run of a reference under one arithmetic.
+
+    generic: names of the aten ops whose bound came from the generic rule, in order of first use.
+    """
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        self.arithmetic = arithmetic
+        self.generic: dict[str, None] = {}
+
+    def make(self, value: torch.Tensor, error: torch.Tensor | None = None, raw: bool = False) -> Bounded:
+        """A bounded tensor of this evaluation."""
+        return Bounded(self, value, error, raw)
+
+    def apply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What `func` gives; every float tensor among the results is a bounded one."""
+        if not _holds(args, _is_bounded) and not _holds(tuple(kwargs.values()), _is_bounded):
+            if _is_random(func):
+                refuse_random(self, func, args, kwargs)
+            result = func(*args, **kwargs)
+            if func._schema.is_mutable or not _holds((result,), _is_float):
+                return result  # integers and bools, which are exact
+        found = RULES.get(func)
+        if found is None:
+            found = RULES[func] = resolve(func)
+        return found(self, func, args, kwargs)
+
+
+class FollowingMode(TorchDispatchMode):
+    """Sends every aten call of a reference to one evaluation."""
+
+    def __init__(self, evaluation: Evaluation) -> None:
+        super().__init__()
+        self.evaluation = evaluation
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return self.evaluation.apply(func, args, kwargs or {})
+
+
+def resolve(func: Any) -> Rule:
+    """The rule for an overload that the table does not name."""
+    if _is_random(func):
+        return refuse_random
+    if func._schema.is_mutable:
+        return make_in_place_rule(func)
+    if func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd):
+        return decompose
+    return generic
+
+
+def decompose(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An op that torch itself defines by simpler ones."""
+    return func.decompose(*args, **kwargs)
+
+
+def refuse_random(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Random numbers make a reference that cannot be compared with anything."""
+    raise UnsupportedReferenceError(f"the reference draws random numbers ({func}); make them an input")
+
+
+def make_in_place_rule(func: Any) -> Rule:
+    """The rule of an in-place overload: compute out of place, then write the result."""
+    name, overload = func._schema.name.removeprefix("aten::"), func._overloadname
+    packet = getattr(torch.ops.aten, name.removesuffix("_"), None) if name.endswith("_") else None
+    functional = getattr(packet, overload, None)
+
+    def write(evaluation: Evaluation, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if functional is None or "out" in kwargs:
+            raise UnsupportedReferenceError(f"{func} writes in place in a way that cannot be followed")
+        target = args[0]
+        if type(target) is not Bounded:
+            raise UnsupportedReferenceError(
+                f"{func} writes a computed value into an integer or bool tensor; make it a new tensor"
+            )
+        result = evaluation.apply(functional, args, kwargs)
+        if type(result) is Bounded:
+            target.write(result.value, result.error, result.raw)
+        else:
+            target.write(result, None, raw=False)
+        return target
+
+    return write
+
+
+def _is_random(func: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in func.tags
+
+
+def _is_bounded(argument: Any) -> bool:
+    return type(argument) is Bounded
+
+
+def _is_float(argument: Any) -> bool:
+    return isinstance(argument, torch.Tensor) and argument.is_floating_point()
+
+
+def _holds(arguments: tuple[Any, ...], test: Callable[[Any], bool]) -> bool:
+    """Whether some argument, or an item of an argument that is a list, fulfils the test."""
+    for argument in arguments:
+        if isinstance(argument, (list, tuple)):
+            if any(test(item) for item in argument):
+                return True
+        elif test(argument):
+            return True
+    return False

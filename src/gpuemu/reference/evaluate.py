@@ -1,0 +1,116 @@
+"""Evaluating an op's reference in float64 together with what a legitimate kernel may lose."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from gpuemu.dtypes import dtype_name
+from gpuemu.model.case import Case
+from gpuemu.model.expected import Expected, ExpectedOutput
+from gpuemu.model.op import Op
+from gpuemu.reference.arithmetic import Arithmetic, make_arithmetic
+from gpuemu.reference.bounded import Bounded
+from gpuemu.reference.dispatch import Evaluation, FollowingMode
+
+# ORACLE.md section 3, NaN taint: infinities become 1 and magnitudes are clamped to this.
+TAINT_CLAMP = 1e3
+
+Inputs = Mapping[str, torch.Tensor]
+
+
+def evaluate(op: Op, case: Case, inputs: Inputs, profile: str, unit_roundoff: float | None = None) -> Expected:
+    """The expected outputs of a case and the bound per element.
+
+    Args:
+        inputs: name to tensor in the storage dtype, on the CPU or a device, in the op's order; left untouched.
+        profile: name of the arithmetic profile.
+        unit_roundoff: 2^-53 gives the error of the float64 evaluation itself (ORACLE.md section 12.7).
+
+    Returns:
+        The outputs; or, if the reference raises or cannot be followed, none and the `problem` in one line.
+
+    Raises:
+        UsageError: no such profile.
+    """
+    arithmetic = make_arithmetic(profile, case.dtype, unit_roundoff)
+    evaluation = Evaluation(arithmetic)
+    infinite = any(x.is_floating_point() and _has_infinity(x) for x in inputs.values())
+    try:
+        results = run_reference(op, case, inputs, evaluation)
+        outputs = tuple(_to_output(op, case, i, result) for i, result in enumerate(results))
+        outputs = _mark_nan(op, case, inputs, outputs, arithmetic)
+    except Exception as error:  # whatever user code raises
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return Expected((), profile, infinite_input=infinite, problem=problem)
+    return Expected(outputs, profile, tuple(evaluation.generic), infinite)
+
+
+def run_reference(op: Op, case: Case, inputs: Inputs, evaluation: Evaluation) -> Sequence[Any]:
+    """The reference's results, one per output, followed by `evaluation`."""
+    arguments = [_wrap(evaluation, x) for x in inputs.values()]
+    device = next(iter(inputs.values())).device
+    # Tensors that the reference makes itself belong beside its inputs.
+    placed: Any = torch.device(device) if device.type != "cpu" else contextlib.nullcontext()
+    with torch.no_grad(), placed, FollowingMode(evaluation):
+        result = op.reference(*arguments, **case.params)
+    return result if isinstance(result, (tuple, list)) else (result,)
+
+
+def _wrap(evaluation: Evaluation, x: torch.Tensor) -> torch.Tensor:
+    if x.is_floating_point():
+        return evaluation.make(x.detach().to(torch.float64), None, raw=True)
+    return x.clone()  # a reference that writes in place must not reach the input
+
+
+def _has_infinity(x: torch.Tensor) -> bool:
+    if x.numel() == 0:
+        return False
+    low, high = (float(end) for end in torch.aminmax(x))
+    if low == low:
+        return low == -torch.inf or high == torch.inf
+    return bool(x.isinf().any())
+
+
+def _to_output(op: Op, case: Case, index: int, result: Any) -> ExpectedOutput:
+    if not isinstance(result, torch.Tensor):
+        raise TypeError(f"the reference's output {index} is a {type(result).__name__}, not a tensor")
+    value, error = (result.value, result.error) if type(result) is Bounded else (result, None)
+    declared = op.output_dtypes[index] if index < len(op.output_dtypes) else None
+    if value.is_floating_point():
+        value, dtype = value.double(), declared or case.dtype
+    else:
+        dtype = declared or dtype_name(value.dtype)
+    if error is None:
+        bound = torch.zeros(value.shape, dtype=torch.float64, device=value.device)
+    else:
+        bound = error.to(torch.float64)
+    return ExpectedOutput(value, bound, dtype)
+
+
+def _mark_nan(
+    op: Op, case: Case, inputs: Inputs, outputs: tuple[ExpectedOutput, ...], arithmetic: Arithmetic
+) -> tuple[ExpectedOutput, ...]:
+    """Tell NaN that comes from an input NaN from NaN that infinities and large numbers made (section 3)."""
+    nan = [o.value.is_floating_point() and bool(o.value.isnan().any()) for o in outputs]
+    if not any(nan):
+        return outputs
+    tame = {name: _tame(x) if x.is_floating_point() else x for name, x in inputs.items()}
+    results = run_reference(op, case, tame, Evaluation(arithmetic))
+    marked = []
+    for output, has_nan, result in zip(outputs, nan, results, strict=True):
+        if has_nan:
+            value = result.value if type(result) is Bounded else result
+            output = ExpectedOutput(
+                output.value, output.bound, output.dtype, value.isnan() & output.value.isnan()
+            )
+        marked.append(output)
+    return tuple(marked)
+
+
+def _tame(x: torch.Tensor) -> torch.Tensor:
+    wide = x.to(torch.float64)
+    return torch.where(wide.isinf(), 1.0, wide.clamp(-TAINT_CLAMP, TAINT_CLAMP))

@@ -1,0 +1,28 @@
+"""The rules of ORACLE.md section 2.3, a file per family; importing a family registers its rules."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+FAMILIES = (
+    "movement",
+    "exact",
+    "comparison",
+    "arithmetic",
+    "transcendental",
+    "contraction",
+    "reduction",
+    "softmax",
+    "normalisation",
+    "attention",
+    "loss",
+    "cast",
+    "factory",
+    "composite",
+)
+
+
+def load_rules() -> None:
+    """Fill the table of rules."""
+    for family in FAMILIES:
+        import_module(f"gpuemu.reference.rules.{family}")

@@ -1,0 +1,55 @@
+"""Rule 5: matrix products and what decomposes into them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gpuemu.reference.bounded import Bounded
+from gpuemu.reference.contraction import contract
+from gpuemu.reference.registry import rule
+from gpuemu.reference.rules.generic import generic
+
+if TYPE_CHECKING:
+    from gpuemu.reference.dispatch import Evaluation
+
+
+@rule("mm", "bmm", "mv", "dot", "vdot")
+def matrix_product(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """a b: the first operand's last dim is summed over."""
+    a, b = args[0], args[1]
+    return contract(evaluation, func, a, b, a.shape[-1])
+
+
+@rule("addmm", "baddbmm", "addmv", "addbmm")
+def add_product(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """beta c + alpha (a b)."""
+    c, a, b = args[:3]
+    name = func._schema.name.removeprefix("aten::")
+    product: Any = {"addmm": torch.mm, "baddbmm": torch.bmm, "addmv": torch.mv, "addbmm": torch.bmm}[name]
+    terms, function = a.shape[-1], product
+    if name == "addbmm":
+        terms, function = a.shape[0] * a.shape[-1], lambda x, y: torch.bmm(x, y).sum(0)
+    result: Any = contract(evaluation, function, a, b, terms)
+    alpha, beta = kwargs.get("alpha", 1), kwargs.get("beta", 1)
+    result = result if alpha == 1 else result * alpha
+    if beta == 0:
+        return result
+    return result + (c if beta == 1 else c * beta)
+
+
+@rule("convolution")
+def convolution(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A convolution is bilinear in input and weight; the bias is added."""
+    x, weight, bias, *rest = args
+    transposed = rest[3]
+    if transposed:  # the number of terms differs per element
+        return generic(evaluation, func, args, kwargs)
+    terms = math.prod(weight.shape[1:])
+    result: Any = contract(evaluation, lambda a, b: func(a, b, None, *rest), x, weight, terms)
+    if bias is None:
+        return result
+    bias = bias if isinstance(bias, Bounded) else evaluation.make(bias.double())
+    return result + bias.reshape(1, -1, *(1,) * (result.dim() - 2))
