@@ -1,0 +1,196 @@
+"""Which stored values are acceptable: the interval [lower, upper] per element (ORACLE.md section 2.3).
+
+A value y is accepted when some real number in [r - delta, r + delta] rounds to y. Rounding is monotone, so that
+is lower <= y <= upper, where lower is r - delta rounded with ties downwards and upper is r + delta rounded with
+ties upwards: a tie belongs to both of its neighbours, whose closed rounding intervals meet there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from gpuemu.dtypes import DType, get_dtype, torch_dtype
+from gpuemu.model.expected import Expected, ExpectedOutput
+from gpuemu.oracle.nonfinite import Masks, NanPolicy, allow, classify
+from gpuemu.rounding import half_ulp, round_to
+
+# Elements worked on at a time on the CPU: the temporaries stay in the second-level cache, and three such pieces
+# together stay below the 2^15 elements from which torch starts other threads and waits for them.
+CHUNK_ELEMENTS = 10_240
+# Relative widening of a non-zero delta. It exceeds the rounding errors of computing it and of r - delta and
+# r + delta in float64 (2^-53 each, of |r| + delta), so that both ends move strictly outwards.
+_WIDENING = 2.0**-51
+# Where the reference's own error exceeds this share of delta + half an ulp, the element is not judged (12.7).
+REFERENCE_SHARE = 2.0**-10
+
+
+@dataclass(frozen=True)
+class OutputAcceptance:
+    """What is accepted for one output.
+
+    lower, upper: smallest and largest accepted value; rounded: the expected value correctly rounded. All have
+    the output's shape and its storage dtype (float32, which is exact, for 8-bit floats, since torch cannot
+    compare those). masks: None where every element is settled by lower <= y <= upper. judged: how many elements
+    are judged.
+    """
+
+    lower: torch.Tensor
+    upper: torch.Tensor
+    rounded: torch.Tensor
+    dtype: DType
+    masks: Masks | None
+    elements: int
+    judged: int
+
+    def contains(self, actual: torch.Tensor, nan: NanPolicy = "report") -> torch.Tensor:
+        """Whether each element of `actual` (storage dtype, same shape) is acceptable: a bool tensor."""
+        actual = comparable(actual)
+        inside = (actual >= self.lower) & (actual <= self.upper)  # false for NaN
+        return inside if self.masks is None else allow(inside, actual, self.masks, nan)
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What is accepted for each output of a case. It does not depend on the candidate."""
+
+    outputs: tuple[OutputAcceptance, ...]
+
+
+def comparable(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor in a dtype that torch can compare: 8-bit floats as float32, which holds them exactly."""
+    return tensor.float() if tensor.element_size() == 1 and tensor.is_floating_point() else tensor
+
+
+def accept(expected: Expected) -> Acceptance:
+    """The acceptance intervals and masks of every output."""
+    return Acceptance(tuple(_accept_output(output, expected.infinite_input) for output in expected.outputs))
+
+
+def widen(expected: Expected, expected64: Expected) -> Expected:
+    """Add the reference's own error to the bounds (section 12.7).
+
+    Args:
+        expected: value and bound delta of a case.
+        expected64: the same evaluation with unit roundoff 2^-53; its bounds e64 are what float64 lost.
+
+    Returns:
+        delta + e64, or inf ("not judged") where e64 > 2^-10 (delta + half an ulp). NaN elements are left alone.
+    """
+    if expected.problem is not None:
+        return expected
+    if expected64.problem is not None:
+        return replace(expected, problem=expected64.problem)
+    pairs = zip(expected.outputs, expected64.outputs, strict=True)
+    return replace(expected, outputs=tuple(_widen_output(output, own.bound) for output, own in pairs))
+
+
+def _widen_output(output: ExpectedOutput, own_error: torch.Tensor) -> ExpectedOutput:
+    if not bool((own_error != 0).any()):
+        return output
+    value, bound = output.value, output.bound
+    is_float = get_dtype(output.dtype).is_float
+    half = half_ulp(value.double(), output.dtype) if is_float else 0.5  # integers are 1 apart
+    known = own_error <= (bound + half) * REFERENCE_SHARE
+    widened = torch.where(known, bound + own_error, torch.inf)
+    if value.is_floating_point():
+        widened = torch.where(value.isnan(), bound, widened)
+    return replace(output, bound=widened)
+
+
+def _accept_output(output: ExpectedOutput, infinite_input: bool) -> OutputAcceptance:
+    dtype, value, bound = get_dtype(output.dtype), output.value, output.bound
+    elements = value.numel()
+    if dtype.is_float:
+        levels, plain = _float_levels(value.double(), bound, dtype)
+    else:
+        levels, plain = _integer_levels(value, bound, dtype)
+    masks, judged = None, elements
+    if not plain:
+        masks = classify(value, bound, output.expects_nan, infinite_input, integer_output=not dtype.is_float)
+        judged -= int(masks.unjudged.sum()) if masks.unjudged is not None else 0
+    lower, upper, rounded = levels
+    return OutputAcceptance(lower, upper, rounded, dtype, masks, elements, judged)
+
+
+def _float_levels(
+    value: torch.Tensor, bound: torch.Tensor, dtype: DType
+) -> tuple[Sequence[torch.Tensor], bool]:
+    """(lower, upper, rounded) and whether every value and bound is finite; piece by piece on the CPU."""
+    elements = value.numel()
+    if elements <= CHUNK_ELEMENTS or value.is_cuda:
+        levels, plain = _float_levels_of_part(value, bound, dtype)
+        return levels.unbind(0), plain
+    stored = comparable(torch.empty(0, dtype=torch_dtype(dtype.name)))
+    levels = torch.empty((3, elements), dtype=stored.dtype)
+    flat_value, flat_bound = value.reshape(-1), bound.reshape(-1)
+    plain = True
+    for start in range(0, elements, CHUNK_ELEMENTS):
+        chunk = slice(start, start + CHUNK_ELEMENTS)
+        part, is_plain = _float_levels_of_part(flat_value[chunk], flat_bound[chunk], dtype)
+        levels[:, chunk] = part
+        plain &= is_plain
+    return levels.view(3, *value.shape).unbind(0), plain
+
+
+def _float_levels_of_part(value: torch.Tensor, bound: torch.Tensor, dtype: DType) -> tuple[torch.Tensor, bool]:
+    lowest, highest, finite = _extremes(value, bound)
+    plain = finite and highest < torch.inf
+    if highest == 0:
+        return _exact_levels(value, dtype), plain
+    slack = value.abs().mul_(_WIDENING).add_(bound, alpha=1 + _WIDENING)
+    levels = comparable(round_to(torch.stack((value - slack, value + slack, value)), dtype.name))
+    if not (lowest > 0 and finite):
+        # No widening where the bound is 0, so that exact stays exact; an infinity has no neighbourhood.
+        levels = torch.where((bound == 0) | value.isinf(), _exact_levels(value, dtype), levels)
+    return levels, plain
+
+
+def _extremes(value: torch.Tensor, bound: torch.Tensor) -> tuple[float, float, bool]:
+    """Smallest and largest bound (NaN if one is NaN) and whether every value is finite, in one host read."""
+    if value.numel() == 0:
+        return 0.0, 0.0, True
+    ends = torch.stack((*torch.aminmax(bound), *torch.aminmax(value)))
+    lowest, highest, smallest, largest = ends.tolist()
+    return lowest, highest, smallest > -torch.inf and largest < torch.inf  # aminmax hands NaN on: false
+
+
+def _exact_levels(value: torch.Tensor, dtype: DType) -> torch.Tensor:
+    """As `_float_levels` for delta = 0: both neighbours of a tie, else the rounded value alone."""
+    rounded = comparable(round_to(value, dtype.name))
+    back = rounded.double()
+    if dtype.name == "float64" or torch.equal(back, value):
+        return rounded.expand(3, *rounded.shape)
+    tie = (value - back).abs() == half_ulp(value, dtype.name)
+    if dtype.has_infinity:  # the tie between the largest number and infinity (IEEE 754 section 4.3.1)
+        tie |= value.abs() == 2.0**dtype.emax * (2.0 - dtype.unit_roundoff)
+    inf = torch.full((), torch.inf, dtype=torch.float64, device=value.device)
+    ends = torch.stack((torch.nextafter(value, -inf), torch.nextafter(value, inf)))
+    lower, upper = comparable(round_to(torch.where(tie, ends, value), dtype.name)).unbind(0)
+    return torch.stack((lower, upper, rounded))
+
+
+def _integer_levels(
+    value: torch.Tensor, bound: torch.Tensor, dtype: DType
+) -> tuple[Sequence[torch.Tensor], bool]:
+    """As `_float_levels` for an integer or bool output."""
+    storage = torch_dtype(dtype.name)
+    plain = bool((bound < torch.inf).all())
+    if value.is_floating_point():
+        plain &= bool(value.isfinite().all())
+        value = value.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).round()  # those are not judged
+    rounded = value.to(storage)
+    if not bool((bound != 0).any()):
+        return (rounded, rounded, rounded), plain
+    if storage == torch.bool:
+        ambiguous = bound > 0
+        return (rounded & ~ambiguous, rounded | ambiguous, rounded), plain
+    # Integers within the bound, saturating at the ends of the dtype without wrapping on the way.
+    limits = torch.iinfo(storage)
+    reach = bound.nan_to_num(nan=0.0).clamp(max=2.0**62).floor().to(torch.int64)
+    wide = rounded.to(torch.int64)
+    lower = torch.where(wide < limits.min + reach, limits.min, wide - reach)
+    upper = torch.where(wide > limits.max - reach, limits.max, wide + reach)
+    return (lower.to(storage), upper.to(storage), rounded), plain

@@ -1,0 +1,225 @@
+"""Naming a pattern in wrong elements: one plain sentence, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from gpuemu.model.expected import ExpectedOutput
+from gpuemu.oracle.bounds import OutputAcceptance, comparable
+
+# Ratios and offsets are only named for this many wrong elements: fewer fit any line.
+MINIMUM_ELEMENTS = 3
+# A row counts as wholly wrong from this share of wrong elements: a few may be right by chance.
+WHOLE_ROW = 0.9
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    """Actual and expected values with the wrong elements marked, as rows by columns (the last axis)."""
+
+    actual: torch.Tensor
+    accepted: OutputAcceptance
+    lower: torch.Tensor
+    upper: torch.Tensor
+    value: torch.Tensor
+    bound: torch.Tensor
+    failing: torch.Tensor
+
+    @property
+    def eps(self) -> float:
+        return self.accepted.dtype.eps if self.accepted.dtype.is_float else 0.0
+
+
+def hint(
+    actual: torch.Tensor,
+    output: ExpectedOutput,
+    acceptance: OutputAcceptance,
+    inputs: Mapping[str, torch.Tensor] | None = None,
+) -> str:
+    """One sentence that names the pattern of the wrong elements, or "" where none is recognised.
+
+    Args:
+        actual: an output that was found wrong, of the expected shape and dtype.
+        inputs: the case's inputs by name, to recognise one that was handed through.
+    """
+    failing = ~acceptance.contains(actual)
+    if not bool(failing.any()):
+        return ""
+    passed_through = _input_name(actual, inputs or {})
+    if passed_through:
+        return f"the output equals the input {passed_through!r}"
+    columns = actual.shape[-1] if actual.dim() else 1
+    tensors = (comparable(actual), acceptance.lower, acceptance.upper, output.value, output.bound, failing)
+    shown, lower, upper, value, bound, failing = (tensor.reshape(-1, columns) for tensor in tensors)
+    wrong = _Wrong(shown.double(), acceptance, lower, upper, value.double(), bound, failing)
+    for pattern in _PATTERNS:
+        sentence = pattern(wrong)
+        if sentence:
+            return sentence
+    return ""
+
+
+def _input_name(actual: torch.Tensor, inputs: Mapping[str, torch.Tensor]) -> str:
+    for name, tensor in inputs.items():
+        if tensor.shape == actual.shape and tensor.is_floating_point() == actual.is_floating_point():
+            shown = comparable(tensor.to(actual.dtype)), comparable(actual)
+            if torch.equal(*shown):
+                return name
+    return ""
+
+
+def _zeros(wrong: _Wrong) -> str:
+    return "every element is zero" if not bool((wrong.actual != 0).any()) else ""
+
+
+def _wrong_zeros(wrong: _Wrong) -> str:
+    return "every wrong element is zero" if not bool((wrong.actual[wrong.failing] != 0).any()) else ""
+
+
+def _only_nonfinite(wrong: _Wrong) -> str:
+    """NaN or infinity where a number is due, and nothing else wrong."""
+    shown = wrong.actual[wrong.failing]
+    nan, infinite = int(shown.isnan().sum()), int(shown.isinf().sum())
+    if nan + infinite < shown.numel():
+        return ""
+    parts = [f"{count} {name}" for count, name in ((nan, "NaN"), (infinite, "infinite")) if count]
+    return f"only non-finite elements are wrong ({' and '.join(parts)})"
+
+
+def _ratio(wrong: _Wrong) -> str:
+    """Every wrong element is the same multiple of the expected value, or each row has a multiple of its own."""
+    numbers = wrong.failing & wrong.actual.isfinite() & wrong.value.isfinite() & (wrong.value != 0)
+    if int(numbers.sum()) < MINIMUM_ELEMENTS or not torch.equal(numbers, wrong.failing):
+        return ""
+    magnitude = torch.where(numbers, wrong.value.abs(), -1.0)
+    at = magnitude.argmax(dim=1, keepdim=True)  # per row, where the ratio is known best
+    ratios = wrong.actual.gather(1, at) / wrong.value.gather(1, at)
+    ratio = float(ratios.view(-1)[magnitude.gather(1, at).argmax()])
+    if _follows(wrong, numbers, ratio * wrong.value, abs(ratio) * wrong.bound):
+        subject = "every element is" if torch.equal(numbers, wrong.value != 0) else "every wrong element is"
+        if abs(ratio + 1) <= 2 * wrong.eps:
+            return f"{subject} the expected value with its sign flipped"
+        return (
+            f"{subject} {ratio:.3f}x the expected value"
+            if abs(ratio) >= 0.1
+            else (f"{subject} {ratio:.4g}x the expected value")
+        )
+    several = int(numbers.sum(dim=1).max()) >= MINIMUM_ELEMENTS
+    if several and _follows(wrong, numbers, ratios * wrong.value, ratios.abs() * wrong.bound):
+        row = int(numbers.any(dim=1).to(torch.uint8).argmax())
+        example = f"row {row}: {float(ratios[row]):.4g}x"
+        return f"every wrong row is the expected row times a number of its own ({example})"
+    return ""
+
+
+def _offset(wrong: _Wrong) -> str:
+    """Every wrong element is off by the same amount."""
+    numbers = wrong.failing & wrong.actual.isfinite() & wrong.value.isfinite()
+    if int(numbers.sum()) < MINIMUM_ELEMENTS or not torch.equal(numbers, wrong.failing):
+        return ""
+    offset = float((wrong.actual - wrong.value)[numbers].median())
+    slack = wrong.bound + wrong.eps * wrong.value.abs()
+    if offset == 0 or not _follows(wrong, numbers, wrong.value + offset, slack):
+        return ""
+    return f"every wrong element is the expected value {offset:+.4g}"
+
+
+def _follows(wrong: _Wrong, numbers: torch.Tensor, predicted: torch.Tensor, slack: torch.Tensor) -> bool:
+    """Whether the wrong elements are what is predicted, up to `slack` and two roundings of the dtype.
+
+    The prediction must also differ from the expected value by four times as much: else rounding explains both.
+    """
+    rounding = wrong.eps * torch.maximum(predicted.abs(), wrong.actual.abs())
+    rounding += wrong.eps * wrong.accepted.dtype.smallest_normal  # the spacing of subnormals
+    allowed = slack + rounding
+    close = (wrong.actual - predicted).abs() <= allowed
+    distinct = (predicted - wrong.value).abs() > 4 * allowed
+    return bool((close & distinct)[numbers].all())
+
+
+def _transposed(wrong: _Wrong) -> str:
+    rows, columns = wrong.actual.shape
+    if columns < 2 or rows % columns:
+        return ""
+    shape = (rows // columns, columns, columns)
+    actual = wrong.actual.view(shape).transpose(1, 2).reshape(rows, columns)
+    return "the output is the expected one transposed" if _all_inside(wrong, actual) else ""
+
+
+def _shifted(wrong: _Wrong) -> str:
+    """Rows, or columns, stand one place away from where they belong."""
+    rows, columns = wrong.actual.shape
+    for axis, name, size in ((0, "row", rows), (1, "column", columns)):
+        if size < 3 or wrong.actual.narrow(axis, 0, 1).numel() == 0:
+            continue
+        for step in (1, -1):
+            if _matches_neighbour(wrong, axis, size, step):
+                place = "after" if step == 1 else "before"
+                return f"{name}s are shifted by one: each stands one {name} {place} its place"
+    return ""
+
+
+def _matches_neighbour(wrong: _Wrong, axis: int, size: int, step: int) -> bool:
+    """Whether position i + step holds what position i should, for every i but the outermost."""
+    there, here = (1, 0) if step == 1 else (0, 1)
+    actual = wrong.actual.narrow(axis, there, size - 1)
+    lower, upper = (t.narrow(axis, here, size - 1).double() for t in (wrong.lower, wrong.upper))
+    wrong_where_it_stands = bool(wrong.failing.narrow(axis, there, size - 1).any())
+    return wrong_where_it_stands and bool(((actual >= lower) & (actual <= upper)).all())
+
+
+def _all_inside(wrong: _Wrong, actual: torch.Tensor) -> bool:
+    return bool(((actual >= wrong.lower.double()) & (actual <= wrong.upper.double())).all())
+
+
+def _tail(wrong: _Wrong) -> str:
+    """Only the last columns, the last elements, or the first or last rows are wrong."""
+    rows, columns = wrong.failing.shape
+    bad_columns, bad_rows = wrong.failing.any(dim=0), wrong.failing.any(dim=1)
+    first, count = _first_and_count(bad_columns)
+    if first > 0 and count == columns - first:
+        return f"wrong only from column {first} on (the last {count} of {columns} columns)"
+    row, count = _first_and_count(bad_rows)
+    if count in (0, rows):
+        return ""
+    if row + count == rows:
+        element = int(wrong.failing.view(-1).to(torch.uint8).argmax())
+        tail = rows * columns - element
+        if element % columns and int(wrong.failing.sum()) >= WHOLE_ROW * tail:
+            return f"wrong only from element {element} on (the last {tail} in row-major order)"
+        return "wrong only in the last row" if count == 1 else f"wrong only in the last {count} of {rows} rows"
+    if row == 0 and not bool(bad_rows[count:].any()):
+        which = "row" if count == 1 else f"{count} of {rows} rows"
+        return f"wrong only in the first {which}"
+    return ""
+
+
+def _first_and_count(bad: torch.Tensor) -> tuple[int, int]:
+    return int(bad.to(torch.uint8).argmax()), int(bad.sum())
+
+
+def _whole_rows(wrong: _Wrong) -> str:
+    rows, columns = wrong.failing.shape
+    share = wrong.failing.sum(dim=1) / columns
+    bad = share > 0
+    count = int(bad.sum())
+    if columns < 2 or count == rows or not bool((share[bad] >= WHOLE_ROW).all()):
+        return ""
+    first = int(bad.to(torch.uint8).argmax())
+    return f"whole rows are wrong ({count} of {rows}, the first is row {first}); the others are right"
+
+
+_PATTERNS: tuple[Callable[[_Wrong], str], ...] = (
+    _zeros,
+    _only_nonfinite,
+    _transposed,
+    _shifted,
+    _ratio,
+    _offset,
+    _tail,
+    _whole_rows,
+    _wrong_zeros,
+)
