@@ -68,8 +68,10 @@ def inputs_digest(inputs: Mapping[str, torch.Tensor]) -> str:
         place = [list(tensor.shape), list(tensor.stride()), tensor.storage_offset()]
         # JSON ends where its list closes and says how many bytes follow, so no two inputs run together.
         sha.update(canonical_json([name, dtype_name(tensor.dtype), *place]).encode())
-        elements = tensor.detach().cpu().contiguous().view(-1)
-        sha.update(elements.view(torch.uint8).numpy().data)
+        elements = tensor.detach().cpu().contiguous()
+        # Not view(-1): an empty tensor or one of a single element counts as contiguous with any strides.
+        flat = elements.as_strided((elements.numel(),), (1,))
+        sha.update(flat.view(torch.uint8).numpy().data)
     return sha.hexdigest()
 
 
