@@ -4,7 +4,9 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK_M, BLOCK_N, MAX_HEAD_DIM = 16, 32, 256
+BLOCK_M = 16
+BLOCK_N = 32
+MAX_HEAD_DIM = 256
 
 
 @triton.jit

@@ -4,7 +4,9 @@ import torch
 import triton
 import triton.language as tl
 
-BLOCK_M, BLOCK_N, BLOCK_K = 64, 64, 32
+BLOCK_M = 64
+BLOCK_N = 64
+BLOCK_K = 32
 
 
 @triton.jit
