@@ -27,6 +27,9 @@ def read_block_sizes(source: str) -> tuple[int, ...]:
 def _bindings(node: ast.AST) -> Iterator[tuple[str, int]]:
     pairs: list[tuple[str, ast.expr | None]] = []
     match node:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=values)):
+            together = zip(targets, values, strict=False)
+            pairs = [(target.id, value) for target, value in together if isinstance(target, ast.Name)]
         case ast.Assign(targets=targets, value=value):
             pairs = [(target.id, value) for target in targets if isinstance(target, ast.Name)]
         case ast.AnnAssign(target=ast.Name(id=name), value=value):

@@ -76,16 +76,22 @@ def apply(tensor: torch.Tensor, layout: str) -> torch.Tensor:
         return tensor
     storage = torch.empty(storage_size, dtype=tensor.dtype, device=tensor.device)
     if storage_size > tensor.numel():
-        storage.fill_(loud_value(tensor.dtype))
+        storage.fill_(gap_value(tensor))
     view = storage.as_strided(tensor.shape, strides, storage_offset)
     return view.copy_(tensor)
 
 
-def loud_value(dtype: torch.dtype) -> float | int | bool:
-    """What the gaps hold: NaN for floats, the largest value for integers, True for bool."""
-    if dtype.is_floating_point:
+def gap_value(tensor: torch.Tensor) -> float | int | bool:
+    """What the gaps hold: NaN for floats, True for bool, an integer tensor's own largest element.
+
+    Integers are often indices: a number out of their range would end an inline run in a crash of its own
+    making, and one within it still moves every element that a kernel misplaces.
+    """
+    if tensor.dtype.is_floating_point:
         return math.nan
-    return True if dtype == torch.bool else int(torch.iinfo(dtype).max)
+    if tensor.dtype == torch.bool:
+        return True
+    return int(tensor.max()) if tensor.numel() else 0
 
 
 def effective(shape: Shape, layout: str) -> str:
