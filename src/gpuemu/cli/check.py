@@ -46,7 +46,7 @@ def command(target: str, as_json: bool, quiet: bool, verbose: bool, strict: bool
     TARGET is a corpus name (`gpuemu ops --corpus`), file.py::function or package.module:function.
     """
     configuration = load_configuration(Path.cwd())
-    report = _check(target, configuration, flags, quiet=quiet or as_json)
+    report = _check(target, configuration, flags, quiet=quiet)
     code = exit_code(report, bool(configuration.strict) if strict is None else strict)
     if as_json:
         print_json({**report.to_json(), "exit_code": code})

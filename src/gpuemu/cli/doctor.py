@@ -22,7 +22,7 @@ def command(as_json: bool, quiet: bool) -> int:
     """
     from gpuemu.cli.diagnosis import diagnose
 
-    with consoles.working("examining", quiet or as_json):
+    with consoles.working("examining", quiet):
         diagnosis = diagnose(Path.cwd())
     code = EXIT_PASSED if diagnosis.cpu_tier_works else EXIT_INTERNAL
     if as_json:

@@ -24,7 +24,7 @@ def command(run: str, case: str, device: str | None, as_json: bool, quiet: bool)
     from gpuemu import replay
 
     store = load_configuration(Path.cwd()).store_path
-    with consoles.working("replaying", quiet or as_json):
+    with consoles.working("replaying", quiet):
         result = replay.replay(run, case, store, device)
     code = replay_exit_code(result.same_inputs, result.same_verdict)
     if as_json:

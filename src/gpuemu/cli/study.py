@@ -55,14 +55,14 @@ def command(
 ) -> int:
     """Run the study NAME and show its figures, every one measured in this run. The seed is 0 unless given."""
     study = _find_study(name)
-    with consoles.working(f"study {name}", quiet or as_json) as advance:
+    with consoles.working(f"study {name}", quiet) as advance:
         document = study.load("runner")(
             device=device or "cpu",
             seed=seed or 0,
             progress=lambda part, done, total: advance(done, total, part),
         )
     if output is not None:
-        _write(name, study, document, output, quiet or as_json)
+        _write(name, study, document, output, quiet)
     if as_json:
         print_json(document)
     else:
