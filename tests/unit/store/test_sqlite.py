@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -241,18 +240,6 @@ def test_processes_write_at_once_from_the_first_moment(tmp_path: Path) -> None:
         assert {run.id: status for run, status in store.list_runs()} == dict.fromkeys(batches, "pass")
         for name in batches:
             assert [record.index for record in store.load_records(name)] == list(range(50))
-
-
-def test_a_store_that_another_process_is_just_creating_is_waited_for(tmp_path: Path) -> None:
-    """The switch to WAL meets another's exclusive lock and must not give up."""
-    other = sqlite3.connect(tmp_path / "runs.sqlite", isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN EXCLUSIVE")
-    release = threading.Timer(0.2, other.execute, ["COMMIT"])
-    release.start()
-    with Store(tmp_path) as store:
-        store.open_run(RUN)
-    release.join()
-    other.close()
 
 
 def test_reading_creates_nothing(tmp_path: Path) -> None:
