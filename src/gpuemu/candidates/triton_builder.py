@@ -1,0 +1,262 @@
+"""The op builder of Triton's interpreter, repaired.
+
+Triton's interpreter keeps bfloat16 values as uint16 bit patterns and computes on the patterns. Here a bfloat16
+block is an array of `ml_dtypes.bfloat16`: NumPy's own operators then compute through float32 and round to
+nearest even, and an operation that has no bfloat16 meaning raises instead of computing on bits. Only loads,
+stores and atomics see the patterns (`triton_memory`). Every override is at the place that all operators of a
+kind share, so nothing is repaired op by op.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+import triton.language as tl
+from triton.language.semantic import TritonSemantic
+from triton.runtime import interpreter
+
+from gpuemu.candidates import triton_libdevice, triton_memory
+from gpuemu.candidates.triton_numbers import (
+    BFLOAT16,
+    FLOAT8,
+    FLOAT32,
+    FLOAT64,
+    Array,
+    decode_float8,
+    encode_float8,
+    fma,
+    step_toward_zero,
+    to_float,
+    to_integer,
+)
+from gpuemu.errors import CandidateRefusedError
+
+Handle = interpreter.TensorHandle
+_ADDRESS = np.dtype(np.uint64)
+_NUMPY_DTYPES = {
+    "int1": np.dtype(np.bool_),
+    "fp16": np.dtype(np.float16),
+    "bf16": BFLOAT16,
+    "fp32": FLOAT32,
+    "fp64": FLOAT64,
+    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **dict.fromkeys(FLOAT8, np.dtype(np.uint8)),
+}
+
+
+def get_numpy_dtype(dtype: Any) -> np.dtype[Any]:
+    """The NumPy dtype that holds a Triton scalar, block or pointer type; bfloat16 is ml_dtypes' own."""
+    scalar = dtype.scalar
+    return _ADDRESS if isinstance(scalar, tl.pointer_type) else _NUMPY_DTYPES[scalar.name]
+
+
+def to_values(data: Array, dtype: Any) -> Array:
+    """The numbers that `data` of Triton scalar type `dtype` stands for: fp8 codes decoded, else unchanged."""
+    return decode_float8(data, FLOAT8[dtype.name]) if dtype.is_fp8() else data
+
+
+def convert(data: Array, source: Any, target: Any, toward_zero: bool = False) -> Array:
+    """`data` of Triton scalar type `source` as `target`, rounded once, to nearest even or toward zero."""
+    values = to_values(data, source)
+    if target.is_fp8():
+        form = FLOAT8[target.name]
+        codes = encode_float8(values, form)
+        if not toward_zero:
+            return codes
+        too_large = np.abs(decode_float8(codes, form)) > np.abs(values.astype(np.float64))
+        return codes - too_large.astype(np.uint8)
+    numpy_dtype = get_numpy_dtype(target)
+    if target.is_floating():
+        rounded = to_float(values, numpy_dtype)
+        return step_toward_zero(rounded, values) if toward_zero else rounded
+    if values.dtype.kind in "iub":
+        return values.astype(numpy_dtype)
+    return to_integer(values, numpy_dtype)
+
+
+def convert_to_bits(data: Array, source: Any, target: Any, rounding_mode: Any) -> Array:
+    """`convert` in the form of Triton's own `_convert_float`: the result's bit patterns."""
+    toward_zero = rounding_mode == interpreter._ir.ROUNDING_MODE.RTZ
+    if data.dtype == np.uint16 and source == tl.bfloat16:
+        data = data.view(BFLOAT16)
+    result = np.ascontiguousarray(convert(data, source, target, toward_zero))
+    return result.view(np.dtype(f"u{result.dtype.itemsize}"))
+
+
+_COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
+
+
+def _refuse_float8(handle: Any) -> None:
+    if handle.dtype.scalar.is_fp8():
+        raise TypeError(
+            f"{handle.dtype.scalar} has no arithmetic in Triton: convert to fp16, bf16 or fp32 before computing"
+        )
+
+
+class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
+    """Triton's interpreter builder with sound numbers; the grid state and all shape operations are inherited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grid_idx = (0, 0, 0)
+        self.grid_dim = (1, 1, 1)
+        self.has_fill = False  # set by RepairedSemantic.load
+        # Values of masked lanes of a load without `other`; Triton's interpreter gives zeros.
+        self.fill_masked: Callable[[np.dtype[Any], tuple[int, ...]], Array] = lambda dtype, shape: np.zeros(
+            shape, dtype
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("create_"):
+            raise CandidateRefusedError(f"Triton's interpreter does not implement {name} (CPU tier)")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # constants and casts
+
+    def get_bf16(self, value: float) -> Any:
+        # The compiler's builder takes a C float, so a constant is rounded to float32 first.
+        return Handle(np.array([value], np.float32).astype(BFLOAT16), tl.bfloat16)
+
+    def cast_impl(self, src: Any, dst_type: Any) -> Any:
+        source = tl.int1 if src.data.dtype == np.bool_ else src.dtype.scalar
+        return Handle(convert(src.data, source, dst_type.scalar), dst_type.scalar)
+
+    def create_fp_to_fp(self, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
+        toward_zero = rounding_mode == interpreter._ir.ROUNDING_MODE.RTZ
+        return Handle(convert(src.data, src.dtype.scalar, dst_type.scalar, toward_zero), dst_type.scalar)
+
+    # elementwise
+
+    def binary_op(self, lhs: Any, rhs: Any, op: Any) -> Any:
+        left, right = lhs.data, rhs.data
+        if op in _COMPARISONS:
+            left, right = to_values(left, lhs.dtype.scalar), to_values(right, rhs.dtype.scalar)
+        else:
+            _refuse_float8(lhs)
+        if left.dtype == np.bool_ and right.dtype == np.bool_ and op not in (np.left_shift, np.right_shift):
+            # int1 is a one-bit integer that wraps; NumPy's booleans saturate and cannot be subtracted.
+            return Handle((op(left.astype(np.int8), right.astype(np.int8)) & 1).astype(np.bool_), tl.int1)
+        output = op(left, right)
+        if output.dtype == np.bool_:
+            return Handle(output, tl.int1)
+        dtype = lhs.dtype.scalar
+        return Handle(output.astype(get_numpy_dtype(dtype), copy=False), dtype)
+
+    def ternary_op(self, lhs: Any, rhs: Any, other: Any, op: Any) -> Any:
+        dtype = other.dtype.scalar
+        output = op(lhs.data, rhs.data, other.data)
+        return Handle(output.astype(get_numpy_dtype(dtype), copy=False), dtype)
+
+    def unary_op(self, arg: Any, op: Any) -> Any:
+        _refuse_float8(arg)
+        return Handle(op(arg.data).astype(arg.data.dtype, copy=False), arg.dtype.scalar)
+
+    def create_clampf(self, arg: Any, lo: Any, hi: Any, propagate_nans: Any) -> Any:
+        keep_nan = propagate_nans != interpreter._ir.PROPAGATE_NAN.NONE
+        least, most = (np.minimum, np.maximum) if keep_nan else (np.fmin, np.fmax)
+        return self.binary_op(self.binary_op(arg, lo, most), hi, least)
+
+    # Triton 3.6 lets these propagate NaN; the compiled `maxnum`/`minnum` return the number.
+    def create_minnumf(self, lhs: Any, rhs: Any) -> Any:
+        return self.binary_op(lhs, rhs, np.fmin)
+
+    def create_maxnumf(self, lhs: Any, rhs: Any) -> Any:
+        return self.binary_op(lhs, rhs, np.fmax)
+
+    def create_fma(self, x: Any, y: Any, z: Any) -> Any:
+        _refuse_float8(z)
+        return Handle(fma(x.data, y.data, z.data), z.dtype.scalar)
+
+    def create_ashr(self, lhs: Any, rhs: Any) -> Any:
+        # Triton 3.6 changed the operands in place; the shift of a signed value keeps its sign.
+        signed = np.dtype(f"i{lhs.data.dtype.itemsize}")
+        shifted = np.right_shift(lhs.data.astype(signed), rhs.data.astype(signed))
+        return Handle(shifted.astype(get_numpy_dtype(lhs.dtype.scalar)), lhs.dtype.scalar)
+
+    def create_umulhi(self, lhs: Any, rhs: Any) -> Any:
+        high = triton_libdevice.multiply_high(lhs.data, rhs.data)
+        return Handle(high, lhs.dtype.scalar)
+
+    def create_extern_elementwise(
+        self, lib_name: str, lib_path: str, symbol: str, args: Any, ret_type: Any, is_pure: bool
+    ) -> Any:
+        result = triton_libdevice.call(symbol, [arg.data for arg in args])
+        return Handle(result.astype(get_numpy_dtype(ret_type), copy=False), ret_type.scalar)
+
+    def create_inline_asm(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise CandidateRefusedError("tl.inline_asm_elementwise is not available on the CPU tier")
+
+    # dot
+
+    def create_dot(self, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
+        if a.dtype.is_floating():
+            wide = FLOAT64 if d.data.dtype == FLOAT64 else FLOAT32
+            left, right = (to_values(x.data, x.dtype.scalar).astype(wide) for x in (a, b))
+            product = np.matmul(left, right)
+        else:
+            product = np.matmul(a.data, b.data, dtype=d.data.dtype)
+        return Handle((product.astype(d.data.dtype) + d.data).astype(d.data.dtype), d.dtype.scalar)
+
+    # memory
+
+    def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *cache: Any) -> Any:
+        element = ptrs.get_element_ty()
+        dtype = get_numpy_dtype(element)
+        if other is not None:
+            fill = other.data
+        elif self.has_fill:  # RepairedSemantic: an `other` of 0 that Triton's `if other` took for none
+            fill = np.zeros(ptrs.data.shape, dtype)
+        else:
+            fill = self.fill_masked(dtype, ptrs.data.shape)
+        return Handle(triton_memory.load(ptrs.data, _array(mask), fill, dtype), element)
+
+    def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *cache: Any) -> None:
+        triton_memory.store(ptrs.data, value.data, _array(mask), get_numpy_dtype(ptrs.get_element_ty()))
+
+    def create_atomic_rmw(self, operation: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+        if val.data.dtype in (BFLOAT16, np.dtype(np.float16)):
+            name = str(operation).rsplit(".", maxsplit=1)[-1]
+            old = triton_memory.update_half(name, ptr.data, val.data, mask.data)
+            return Handle(old, val.dtype.scalar)
+        return super().create_atomic_rmw(operation, ptr, val, mask, sem, scope)
+
+    def create_atomic_cas(self, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
+        dtype = cmp.data.dtype
+        if dtype.itemsize != 2:
+            return super().create_atomic_cas(ptr, cmp, val, sem, scope)
+        bits = [Handle(x.data.view(np.uint16), tl.uint16) for x in (cmp, val)]
+        old = super().create_atomic_cas(ptr, bits[0], bits[1], sem, scope)
+        return Handle(old.data.view(dtype), cmp.dtype.scalar)
+
+
+def _array(mask: Any) -> Array:
+    # Block pointers of Triton 3.6 hand over a bare array.
+    return mask if isinstance(mask, np.ndarray) else mask.data
+
+
+class RepairedSemantic(TritonSemantic):  # type: ignore[misc]
+    """Triton's semantic layer; a load notes whether it was given a fill value.
+
+    Triton tests `if other`, which in the interpreter is the truth of the *value*: a scalar or one-element fill
+    of 0 counts as none. That is harmless as long as masked lanes read 0, and wrong as soon as they are poisoned.
+    """
+
+    def load(self, ptr: Any, mask: Any, other: Any, *rest: Any, **options: Any) -> Any:
+        self.builder.has_fill = other is not None
+        try:
+            return super().load(ptr, mask, other, *rest, **options)
+        finally:
+            self.builder.has_fill = False
+
+
+BUILDER = RepairedBuilder()
+SEMANTIC = RepairedSemantic(BUILDER)
+
+
+def to_scaled_operand(handle: Any) -> Array:
+    """Operand of `tl.dot_scaled` as float32; packed fp4 (uint8) is unpacked by Triton's own table."""
+    if handle.dtype == tl.uint8:
+        return interpreter._e2m1_to_f32(handle.data)  # type: ignore[no-any-return]
+    return to_values(handle.data, handle.dtype.scalar).astype(FLOAT32)
