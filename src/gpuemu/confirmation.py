@@ -14,7 +14,7 @@ from gpuemu.model.case import Case
 from gpuemu.model.observation import Observation
 from gpuemu.model.profile import LADDER, PROFILES
 from gpuemu.model.verdict import Kind, Status, Verdict
-from gpuemu.oracle import bounds
+from gpuemu.oracle import adequacy, bounds
 from gpuemu.reference import evaluate
 
 if TYPE_CHECKING:
@@ -70,12 +70,15 @@ def _judge_again(campaign: Campaign, case: Case) -> Verdict:
 
 
 def _looser_profile(campaign: Campaign, case: Case, observation: Observation, profile: str) -> str | None:
-    """The tightest looser profile under which the observed outputs pass."""
+    """The tightest looser profile under which the observed outputs pass and zeros would not."""
     for name in LADDER[LADDER.index(profile) + 1 :]:
         if PROFILES[name].tf32 and case.dtype != "float32":
             continue
         if _against_widened(campaign, case, observation, name).status is Status.PASS:
-            return name
+            inputs = campaign.make_inputs(case)
+            judged = campaign.expect(case, inputs, name)
+            rejected, _ = adequacy.rejected(inputs, judged.expected, judged.acceptance, ("zeros",))
+            return name if rejected else None
     return None
 
 

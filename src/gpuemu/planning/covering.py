@@ -7,7 +7,7 @@ miss many real bugs (BUGS.md section 2); their pairs do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -16,6 +16,7 @@ from gpuemu.planning.choice import Chooser
 
 CANDIDATES_PER_CASE = 24
 DRAWS_PER_CANDIDATE = 200
+LEVEL_WEIGHT = 4  # a level not seen at all counts as this many pairs, so that few cases touch every level
 
 Levels = Mapping[str, Any]
 
@@ -59,10 +60,12 @@ def cover(
     Stops when no admissible choice is found in `DRAWS_PER_CANDIDATE` draws.
     """
     covered: set[tuple[str, Any, str, Any]] = set()
+    seen: set[tuple[str, Any]] = set()
     for levels in first:
         completed = complete(levels, chooser)
         if completed is not None:
             covered.update(_pairs(levels))
+            seen.update(levels.items())
             yield levels, completed
     while True:
         best: tuple[int, Levels, Mapping[str, Any]] | None = None
@@ -70,13 +73,19 @@ def cover(
             drawn = _draw(axes, chooser, complete)
             if drawn is None:
                 continue
-            gain = sum(pair not in covered for pair in _pairs(drawn[0]))
+            gain = _gain(drawn[0], covered, seen)
             if best is None or gain > best[0]:
                 best = (gain, *drawn)
         if best is None:
             return
         covered.update(_pairs(best[1]))
+        seen.update(best[1].items())
         yield best[1], best[2]
+
+
+def _gain(levels: Levels, covered: Set[tuple[str, Any, str, Any]], seen: Set[tuple[str, Any]]) -> int:
+    pairs = sum(pair not in covered for pair in _pairs(levels))
+    return pairs + LEVEL_WEIGHT * sum(item not in seen for item in levels.items())
 
 
 def _draw(
