@@ -1,9 +1,9 @@
 """What a case costs, as ratios measured side by side in one run (CPU, torch candidate, float32).
 
-Beside each other: a bare loop (draw with torch, run the kernel and a float64 reference, allclose); gpuemu inline
+Side by side: a bare loop (draw with torch, run the kernel and a float64 reference, allclose); gpuemu inline
 without guards, records in batches; the same for a second candidate on the same plan, whose expected values are
-cached; gpuemu's default path (guards, a commit per record); and the published design (a fresh `python` with
-NumPy per reference, arrays as base64 in JSON). Rounds are interleaved, so that load hits all alike.
+cached; gpuemu's default path (guards, a commit per record); and the published design (a fresh `python`
+with NumPy per reference, arrays as base64 in JSON). Rounds are interleaved, so that load hits all alike.
 
     python benchmarks/cost_per_case.py [--json] [--rounds 5]
 """
@@ -193,7 +193,7 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
             f"  first {row['ratio_first']:6.1f}x (<= {goal:.0f}x)"
             f"  second {row['ratio_second']:5.1f}x (<= {SECOND_GOAL:.0f}x)"
             f"  default path {row['ratio_default']:6.1f}x"
-            f"  published design {row['published_over_first']:6.1f}x slower than first (>= {PUBLISHED_GOAL:.0f}x tiny)"
+            f"  published over first {row['published_over_first']:6.1f}x (>= {PUBLISHED_GOAL:.0f}x, tiny)"
         )
     print("stages, microseconds per case")
     for row in rows:
