@@ -1,4 +1,4 @@
-"""The arithmetic that a legitimate kernel may use: unit roundoff, range and permitted roundings of a profile."""
+"""The arithmetic that a legitimate kernel may use: unit roundoff, range and permitted roundings."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Arithmetic:
 
     unit_roundoff (u): of the compute format. precision: its significand's width in bits. overflow (OMEGA): its
     largest finite number. underflow (omega): the magnitude below which results may be flushed to zero.
-    compute: dtype in which a result that is representable is computed without error; None: no such certificate.
-    storage: dtype of the op's tensors. operand_rounding: computed operands of a contraction may be rounded to it.
-    cast_rounding: a cast to 16 bits in the reference permits a rounding. tf32: relative error of each operand of
-    a contraction.
+    compute: dtype in which a representable result is computed without error; None: no such certificate.
+    storage: dtype of the op's tensors. operand_rounding: computed operands of a contraction may be rounded to
+    it. cast_rounding: a cast to 16 bits in the reference permits a rounding. tf32: relative error of each
+    operand of a contraction.
     """
 
     unit_roundoff: float
@@ -38,7 +38,7 @@ class Arithmetic:
     tf32: float = 0.0
 
     def growth(self, terms: int) -> float:
-        """g(K) = min(K, 4 sqrt(K) + K/4) + 2: error of a sum of K terms in units of u * sum |terms| (rule 5)."""
+        """g(K) = min(K, 4 sqrt(K) + K/4) + 2: error of a sum of K terms in units of u sum |terms| (rule 5)."""
         terms = max(terms, 1)
         return min(float(terms), 4.0 * math.sqrt(terms) + 0.25 * terms) + 2.0
 

@@ -1,7 +1,7 @@
 """A float64 tensor that carries a bound on the error of a legitimate kernel, element by element.
 
-Views and in-place writes: a view remembers its base and the view ops that lead to it. A write goes to the base's
-private copy; views made earlier notice the base's new generation and take their elements afresh.
+Views and in-place writes: a view remembers its base and the view ops that lead to it. A write goes to the
+base's private copy; views made earlier notice the base's new generation and take their elements afresh.
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ def no_error(value: torch.Tensor) -> torch.Tensor:
     return torch.zeros(value.shape, dtype=dtype, device=value.device)
 
 
+def _laid_out(value: torch.Tensor) -> torch.Tensor:
+    """An error tensor with the strides of its value, so that the same view ops apply to both."""
+    return torch.empty_like(value, dtype=torch.bool if value.dtype == torch.bool else torch.float64)
+
+
 class Bounded(torch.Tensor):
     """The wrapper that a reference computes with.
 
     value: plain tensor; floats are float64 whatever the reference casts them to. error: None where the value is
-    exact, else a tensor of the same shape: for numbers float64, at most that far is a legitimate kernel's number
-    (inf: any number is legitimate, NaN included); for bools a bool tensor, true where a rounding may flip it.
+    exact, else a tensor of the same shape: for numbers float64, at most that far off is a legitimate kernel's
+    number (inf: any is legitimate, NaN included); for bools a bool tensor, true where a rounding may flip them.
     raw: every element is a number of the storage dtype, since it was only moved or selected from inputs.
     Values that are not finite have error 0 or inf.
     """
@@ -44,13 +49,13 @@ class Bounded(torch.Tensor):
     generation: int = 0
     _owned: bool = False  # no other object uses the memory of value and error
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
     @staticmethod
     def __new__(
         cls, evaluation: Evaluation, value: torch.Tensor, error: torch.Tensor | None, raw: bool = False
     ) -> Bounded:
-        wrapper: Bounded = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        wrapper: Bounded = torch.Tensor._make_wrapper_subclass(
             cls, value.shape, strides=value.stride(), dtype=value.dtype, device=value.device
         )
         wrapper.evaluation = evaluation
@@ -60,12 +65,12 @@ class Bounded(torch.Tensor):
         return wrapper
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return find_evaluation(args, kwargs or {}).apply(func, args, kwargs or {})
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         return f"Bounded(value={self.value}, error={self.error}, raw={self.raw})"
 
     @property
@@ -91,7 +96,7 @@ class Bounded(torch.Tensor):
         return view
 
     def share(self) -> Bounded:
-        """A tensor of its own with the same content; the memory is copied only when one of the two is written."""
+        """A tensor of its own with the same content; the memory is copied when one of the two is written."""
         (self if self.base is None else self.base)._owned = False
         return Bounded(self.evaluation, self.value, self.error, self.raw)
 
@@ -114,11 +119,11 @@ class Bounded(torch.Tensor):
         """Give this base memory of its own, with an explicit error if one is to be written."""
         if not self._owned:
             self._value = self._value.clone()
-            self._error = None if self._error is None else self._error.clone()
+            self._error = None if self._error is None else _laid_out(self._value).copy_(self._error)
             self._owned = True
             self.generation += 1
         if with_error and self._error is None:
-            self._error = no_error(self._value)
+            self._error = _laid_out(self._value).zero_()
             self.generation += 1
 
     def _refresh(self) -> None:

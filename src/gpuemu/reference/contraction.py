@@ -9,8 +9,8 @@ import torch
 
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.elementwise import is_settled, to_operand
 from gpuemu.reference.lowest_bit import lowest_bit, may_share_lowest_bit
+from gpuemu.reference.step import is_settled, to_operand
 from gpuemu.rounding import round_to
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ Bilinear = Callable[[Tensor, Tensor], Tensor]
 def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: int) -> Bounded:
     """Value and error of a bilinear `function` that sums `terms` products per element.
 
-    e = |A| e_B + e_A (|B| + e_B) + g(K) u |A||B| + K omega, with the permitted operand roundings in e_A and e_B.
+    e = |A| e_B + e_A (|B| + e_B) + g(K) u |A||B| + K omega; e_A and e_B include permitted operand roundings.
     """
     arithmetic = evaluation.arithmetic
     (value_a, error_a), (value_b, error_b) = permitted_operand(arithmetic, a), permitted_operand(arithmetic, b)
@@ -34,15 +34,14 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
         error = function(size_a, size_b)
         if _overflows(arithmetic, error):
             return evaluation.make(value, careful_contraction(arithmetic, function, a, b, value, terms))
-        if _certify(arithmetic, value_a, value_b, error, growth, flush):
-            return evaluation.make(value, None)
-        return evaluation.make(value, error)
-    if error_b is None:
-        error = function(error_a.add(size_a, alpha=growth), size_b)
-    else:
+        exact = _certify(arithmetic, value_a, value_b, error, growth, flush)
+        return evaluation.make(value, None if exact else error)
+    if error_b is not None:
         error = function(size_a, error_b.add(size_b, alpha=growth))
         if error_a is not None:
             error.add_(function(error_a, size_b + error_b))
+    elif error_a is not None:
+        error = function(error_a.add(size_a, alpha=growth), size_b)
     error.add_(flush)
     # The partial sums stay in range if |A||B| does: bounded by the largest factors, else summed.
     largest = terms * _largest(size_a) * _largest(size_b)

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.errors import UnsupportedReferenceError
-from gpuemu.reference.registry import RULES, Rule
+from gpuemu.reference.registry import RULES, Call, Rule
 from gpuemu.reference.rules import load_rules
 from gpuemu.reference.rules.generic import generic
 
@@ -34,23 +34,24 @@ class Evaluation:
 
     def apply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `func` gives; every float tensor among the results is a bounded one."""
+        call = Call(self, func, args, kwargs)
         if not _holds(args, _is_bounded) and not _holds(tuple(kwargs.values()), _is_bounded):
             if _is_random(func):
-                refuse_random(self, func, args, kwargs)
+                refuse_random(call)
             result = func(*args, **kwargs)
             if func._schema.is_mutable or not _holds((result,), _is_float):
                 return result  # integers and bools, which are exact
         found = RULES.get(func)
         if found is None:
             found = RULES[func] = resolve(func)
-        return found(self, func, args, kwargs)
+        return found(call)
 
 
-class FollowingMode(TorchDispatchMode):
+class FollowingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sends every aten call of a reference to one evaluation."""
 
     def __init__(self, evaluation: Evaluation) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.evaluation = evaluation
 
     def __torch_dispatch__(
@@ -70,31 +71,31 @@ def resolve(func: Any) -> Rule:
     return generic
 
 
-def decompose(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def decompose(call: Call) -> Any:
     """An op that torch itself defines by simpler ones."""
-    return func.decompose(*args, **kwargs)
+    return call.func.decompose(*call.args, **call.kwargs)
 
 
-def refuse_random(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def refuse_random(call: Call) -> Any:
     """Random numbers make a reference that cannot be compared with anything."""
-    raise UnsupportedReferenceError(f"the reference draws random numbers ({func}); make them an input")
+    raise UnsupportedReferenceError(f"the reference draws random numbers ({call.func}); make them an input")
 
 
 def make_in_place_rule(func: Any) -> Rule:
     """The rule of an in-place overload: compute out of place, then write the result."""
-    name, overload = func._schema.name.removeprefix("aten::"), func._overloadname
+    name = func._schema.name.removeprefix("aten::")
     packet = getattr(torch.ops.aten, name.removesuffix("_"), None) if name.endswith("_") else None
-    functional = getattr(packet, overload, None)
+    functional = getattr(packet, func._overloadname, None)
 
-    def write(evaluation: Evaluation, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if functional is None or "out" in kwargs:
+    def write(call: Call) -> Any:
+        target = call.args[0]
+        if functional is None or "out" in call.kwargs:
             raise UnsupportedReferenceError(f"{func} writes in place in a way that cannot be followed")
-        target = args[0]
         if type(target) is not Bounded:
             raise UnsupportedReferenceError(
-                f"{func} writes a computed value into an integer or bool tensor; make it a new tensor"
+                f"{func} writes a computed value into a plain tensor, of integers or from outside"
             )
-        result = evaluation.apply(functional, args, kwargs)
+        result = call.evaluation.apply(functional, call.args, call.kwargs)
         if type(result) is Bounded:
             target.write(result.value, result.error, result.raw)
         else:

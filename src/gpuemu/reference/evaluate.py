@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -70,9 +72,9 @@ def _has_infinity(x: torch.Tensor) -> bool:
     if x.numel() == 0:
         return False
     low, high = (float(end) for end in torch.aminmax(x))
-    if low == low:
-        return low == -torch.inf or high == torch.inf
-    return bool(x.isinf().any())
+    if math.isnan(low):  # and then the other end is NaN as well
+        return bool(x.isinf().any())
+    return math.isinf(low) or math.isinf(high)
 
 
 def _to_output(op: Op, case: Case, index: int, result: Any) -> ExpectedOutput:
@@ -100,15 +102,14 @@ def _mark_nan(
         return outputs
     tame = {name: _tame(x) if x.is_floating_point() else x for name, x in inputs.items()}
     results = run_reference(op, case, tame, Evaluation(arithmetic))
-    marked = []
-    for output, has_nan, result in zip(outputs, nan, results, strict=True):
-        if has_nan:
-            value = result.value if type(result) is Bounded else result
-            output = ExpectedOutput(
-                output.value, output.bound, output.dtype, value.isnan() & output.value.isnan()
-            )
-        marked.append(output)
-    return tuple(marked)
+    return tuple(
+        replace(output, expects_nan=_is_nan(result) & output.value.isnan()) if has_nan else output
+        for output, has_nan, result in zip(outputs, nan, results, strict=True)
+    )
+
+
+def _is_nan(result: torch.Tensor) -> torch.Tensor:
+    return (result.value if type(result) is Bounded else result).isnan()
 
 
 def _tame(x: torch.Tensor) -> torch.Tensor:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from gpuemu.reference.errors import UnsupportedReferenceError
-from gpuemu.reference.registry import rule
-from gpuemu.reference.rules.normalisation import follow
-
-if TYPE_CHECKING:
-    from gpuemu.reference.dispatch import Evaluation
+from gpuemu.reference.registry import Call, rule
 
 
 def attend(
@@ -41,28 +37,29 @@ def _check_dropout(probability: float) -> None:
         raise UnsupportedReferenceError("the reference's attention drops out at random: pass dropout_p=0")
 
 
-@rule("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention")
-def flash_attention(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """(q, k, v, dropout_p, is_causal): output, log-sum-exp, and the outputs that only a gradient needs."""
-    query, key, value, dropout, is_causal = (*args, 0.0, False)[:5] if len(args) < 5 else args[:5]
+def _attention(call: Call, mask: Any, dropout: float, is_causal: bool) -> tuple[Any, Any]:
     _check_dropout(dropout)
-    mask = kwargs.get("attn_mask")
-    output, log_sum = attend(
-        *(follow(evaluation, t) for t in (query, key, value)), mask, is_causal, kwargs.get("scale")
-    )
-    if func is getattr(torch.ops.aten, "_scaled_dot_product_flash_attention_for_cpu").default:
-        return output, log_sum
-    return output, log_sum, None, None, query.shape[-2], key.shape[-2], None, None, None
+    query, key, value = (call.follow(t) for t in call.args[:3])
+    return attend(query, key, value, mask, is_causal, call.kwargs.get("scale"))
+
+
+@rule("_scaled_dot_product_flash_attention_for_cpu")
+def flash_attention_on_cpu(call: Call) -> Any:
+    """(q, k, v, dropout_p, is_causal): output and log-sum-exp."""
+    dropout, is_causal = call.argument(3, "dropout_p", 0.0), call.argument(4, "is_causal", False)
+    return _attention(call, call.kwargs.get("attn_mask"), dropout, is_causal)
+
+
+@rule("_scaled_dot_product_flash_attention")
+def flash_attention(call: Call) -> Any:
+    """(q, k, v, dropout_p, is_causal): output, log-sum-exp, and seven outputs that only a gradient needs."""
+    dropout, is_causal = call.argument(3, "dropout_p", 0.0), call.argument(4, "is_causal", False)
+    lengths = call.args[0].shape[-2], call.args[1].shape[-2]
+    return *_attention(call, None, dropout, is_causal), None, None, *lengths, None, None, None
 
 
 @rule("_scaled_dot_product_efficient_attention")
-def efficient_attention(
-    evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """(q, k, v, bias, compute_log_sumexp, dropout_p, is_causal)."""
-    query, key, value, mask, _, dropout, is_causal = (*args, 0.0, False)[:7] if len(args) < 7 else args[:7]
-    _check_dropout(dropout)
-    output, log_sum = attend(
-        *(follow(evaluation, t) for t in (query, key, value)), mask, is_causal, kwargs.get("scale")
-    )
-    return output, log_sum, None, None
+def efficient_attention(call: Call) -> Any:
+    """(q, k, v, bias, compute_log_sumexp, dropout_p, is_causal): output, log-sum-exp, two for a gradient."""
+    dropout, is_causal = call.argument(5, "dropout_p", 0.0), call.argument(6, "is_causal", False)
+    return *_attention(call, call.args[3], dropout, is_causal), None, None

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.contraction import contract
-from gpuemu.reference.registry import rule
+from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.rules.generic import generic
-
-if TYPE_CHECKING:
-    from gpuemu.reference.dispatch import Evaluation
 
 
 @rule("mm", "bmm", "mv", "dot", "vdot")
-def matrix_product(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def matrix_product(call: Call) -> Any:
     """a b: the first operand's last dim is summed over."""
-    a, b = args[0], args[1]
-    return contract(evaluation, func, a, b, a.shape[-1])
+    a, b = call.args[0], call.args[1]
+    return contract(call.evaluation, call.func, a, b, a.shape[-1])
 
 
 @rule("addmm", "baddbmm", "addmv", "addbmm")
-def add_product(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def add_product(call: Call) -> Any:
     """beta c + alpha (a b)."""
-    c, a, b = args[:3]
-    name = func._schema.name.removeprefix("aten::")
+    c, a, b = call.args[:3]
+    name = call.name
     product: Any = {"addmm": torch.mm, "baddbmm": torch.bmm, "addmv": torch.mv, "addbmm": torch.bmm}[name]
     terms, function = a.shape[-1], product
     if name == "addbmm":
         terms, function = a.shape[0] * a.shape[-1], lambda x, y: torch.bmm(x, y).sum(0)
-    result: Any = contract(evaluation, function, a, b, terms)
-    alpha, beta = kwargs.get("alpha", 1), kwargs.get("beta", 1)
+    result: Any = contract(call.evaluation, function, a, b, terms)
+    alpha, beta = call.kwargs.get("alpha", 1), call.kwargs.get("beta", 1)
     result = result if alpha == 1 else result * alpha
     if beta == 0:
         return result
@@ -41,15 +38,15 @@ def add_product(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs
 
 
 @rule("convolution")
-def convolution(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def convolution(call: Call) -> Any:
     """A convolution is bilinear in input and weight; the bias is added."""
-    x, weight, bias, *rest = args
+    x, weight, bias, *rest = call.args
     transposed = rest[3]
     if transposed:  # the number of terms differs per element
-        return generic(evaluation, func, args, kwargs)
+        return generic(call)
     terms = math.prod(weight.shape[1:])
-    result: Any = contract(evaluation, lambda a, b: func(a, b, None, *rest), x, weight, terms)
+    result: Any = contract(call.evaluation, lambda a, b: call.func(a, b, None, *rest), x, weight, terms)
     if bias is None:
         return result
-    bias = bias if isinstance(bias, Bounded) else evaluation.make(bias.double())
+    bias = bias if isinstance(bias, Bounded) else call.make(bias.double())
     return result + bias.reshape(1, -1, *(1,) * (result.dim() - 2))

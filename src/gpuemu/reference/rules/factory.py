@@ -2,62 +2,59 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.registry import rule
+from gpuemu.reference.registry import Call, rule
+from gpuemu.reference.step import to_operand
 
-if TYPE_CHECKING:
-    from gpuemu.reference.dispatch import Evaluation
+# linspace and logspace compute their elements: a product, a sum and a quotient.
+COMPUTED_UNITS = 4.0
 
 
-@rule(
-    "arange", "empty.memory_format", "empty_strided", "eye", "full", "linspace", "logspace", "ones", "scalar_tensor",
-    "zeros", "tri", "hann_window",
-)  # fmt: skip
-def make(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@rule("arange", "empty.memory_format", "empty_strided", "eye", "full", "ones", "scalar_tensor", "zeros")
+def make(call: Call) -> Any:
     """A tensor from numbers."""
-    args = tuple(_to_literal(evaluation, a) for a in args)
-    value = func(*args, **{**kwargs, "dtype": torch.float64})
-    error = None
-    if func._schema.name in ("aten::linspace", "aten::logspace"):
-        error = value.abs().mul_(4.0 * evaluation.arithmetic.unit_roundoff)
-    return evaluation.make(value, error)
+    return call.make(_make_float64(call))
 
 
-@rule(
-    "empty_like", "full_like", "new_empty", "new_full", "new_ones", "new_zeros", "new_empty_strided", "ones_like",
-    "zeros_like",
-)  # fmt: skip
-def make_like(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A tensor of another's shape or dtype."""
-    model = args[0].value if type(args[0]) is Bounded else args[0]
-    others = tuple(_to_literal(evaluation, a) for a in args[1:])
-    dtype = kwargs.get("dtype")
-    if dtype is not None and dtype.is_floating_point:
-        kwargs = {**kwargs, "dtype": torch.float64}
-    result = func(model, *others, **kwargs)
-    if result.is_floating_point():
-        return evaluation.make(result.double())
+@rule("linspace", "logspace")
+def make_range(call: Call) -> Any:
+    """Equidistant numbers or powers, which a kernel computes."""
+    value = _make_float64(call)
+    return call.make(value, value.abs().mul_(COMPUTED_UNITS * call.arithmetic.unit_roundoff))
+
+
+def _make_float64(call: Call) -> torch.Tensor:
+    arguments = [_to_literal(call, argument) for argument in call.args]
+    result: torch.Tensor = call.func(*arguments, **{**call.kwargs, "dtype": torch.float64})
     return result
 
 
+@rule(
+    "empty_like", "full_like", "new_empty", "new_empty_strided", "new_full", "new_ones", "new_zeros",
+    "ones_like", "zeros_like",
+)  # fmt: skip
+def make_like(call: Call) -> Any:
+    """A tensor of another's shape or dtype."""
+    model = call.args[0].value if type(call.args[0]) is Bounded else call.args[0]
+    dtype = call.kwargs.get("dtype")
+    wide = {"dtype": torch.float64} if dtype is not None and dtype.is_floating_point else {}
+    others = [_to_literal(call, argument) for argument in call.args[1:]]
+    result = call.func(model, *others, **{**call.kwargs, **wide})
+    return call.make(result.double()) if result.is_floating_point() else result
+
+
 @rule("fill", "zero")
-def fill(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Every element overwritten by one number."""
-    model = args[0].value if type(args[0]) is Bounded else args[0]
-    number = args[1] if len(args) > 1 else 0
-    if type(number) is Bounded:
-        error = number.error
-        return evaluation.make(
-            number.value.to(model.dtype).expand(model.shape),
-            None if error is None else error.expand(model.shape),
-        )
-    number = _to_literal(evaluation, number)
-    return evaluation.make(torch.full_like(model, float(number) if model.is_floating_point() else number))
+def fill(call: Call) -> Any:
+    """Every element overwritten by one number, which may be bounded itself."""
+    model = call.args[0].value if type(call.args[0]) is Bounded else call.args[0]
+    number, error = to_operand(_to_literal(call, call.argument(1, "value", 0)))
+    value = torch.as_tensor(number, device=model.device).to(model.dtype).expand(model.shape)
+    return call.make(value, None if error is None else error.expand(model.shape))
 
 
-def _to_literal(evaluation: Evaluation, argument: Any) -> Any:
-    return evaluation.arithmetic.literal(argument) if isinstance(argument, float) else argument
+def _to_literal(call: Call, argument: Any) -> Any:
+    return call.arithmetic.literal(argument) if isinstance(argument, float) else argument

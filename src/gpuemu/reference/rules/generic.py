@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from gpuemu.reference.bounded import Bounded
-
-if TYPE_CHECKING:
-    from gpuemu.reference.dispatch import Evaluation
+from gpuemu.reference.registry import Call
 
 Tensor = torch.Tensor
 DRAWS = 8
@@ -19,25 +17,23 @@ FACTOR = 4.0  # the largest of eight draws underestimates the extreme
 UNITS = 8.0
 
 
-def generic(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def generic(call: Call) -> Any:
     """Four times the largest deviation of 8 draws from [-e, e] + 2u|x|, plus 8 u |v| (section 2.3 rule 9).
 
     The draws come from a generator with a fixed seed, so that the bound is a function of the inputs.
     """
-    evaluation.generic[func._schema.name.removeprefix("aten::")] = None
-    values = tree_map(_to_value, (args, kwargs))
-    outputs, structure = tree_flatten(func(*values[0], **values[1]))
-    deviations = [torch.zeros(_shape(output), dtype=torch.float64) for output in outputs]
+    call.evaluation.generic[call.name] = None
+    arguments = (call.args, call.kwargs)
+    args, kwargs = tree_map(_to_value, arguments)
+    outputs, structure = tree_flatten(call.func(*args, **kwargs))
+    deviations = [torch.zeros((), dtype=torch.float64)] * len(outputs)
     random = torch.Generator().manual_seed(SEED)  # on the CPU, so that every device draws the same
     for _ in range(DRAWS):
-        drawn = tree_map(lambda argument: _draw(evaluation, argument, random), (args, kwargs))
-        for i, shifted in enumerate(tree_flatten(func(*drawn[0], **drawn[1]))[0]):
-            deviations[i] = _larger(deviations[i], outputs[i], shifted)
-    unknown = any(_is_unknown(argument) for argument in tree_flatten((args, kwargs))[0])
-    results = [
-        _finish(evaluation, output, deviation, unknown)
-        for output, deviation in zip(outputs, deviations, strict=True)
-    ]
+        args, kwargs = tree_map(lambda argument: _draw(call, argument, random), arguments)
+        shifted = tree_flatten(call.func(*args, **kwargs))[0]
+        deviations = [_larger(*each) for each in zip(deviations, outputs, shifted, strict=True)]
+    unknown = any(_is_unknown(argument) for argument in tree_flatten(arguments)[0])
+    results = [_finish(call, *each, unknown) for each in zip(outputs, deviations, strict=True)]
     return tree_unflatten(results, structure)
 
 
@@ -49,16 +45,12 @@ def _to_value(argument: Any) -> Any:
     return argument
 
 
-def _shape(output: Any) -> torch.Size:
-    return output.shape if isinstance(output, Tensor) else torch.Size()
-
-
-def _draw(evaluation: Evaluation, argument: Any, random: torch.Generator) -> Any:
+def _draw(call: Call, argument: Any, random: torch.Generator) -> Any:
     """A float argument moved to a random point of its interval; anything else as it is."""
     value = _to_value(argument)
     if not isinstance(value, Tensor) or not value.is_floating_point():
         return value
-    reach = value.abs() * (2.0 * evaluation.arithmetic.unit_roundoff)
+    reach = value.abs() * (2.0 * call.arithmetic.unit_roundoff)
     if type(argument) is Bounded and argument.error is not None:
         reach = reach + argument.error
     point = torch.rand(value.shape, generator=random, dtype=torch.float64).mul_(2.0).sub_(1.0).to(value.device)
@@ -85,15 +77,16 @@ def _is_unknown(argument: Any) -> bool:
     return bool((argument.error != 0).any())
 
 
-def _finish(evaluation: Evaluation, output: Any, deviation: Tensor, unknown: bool) -> Any:
+def _finish(call: Call, output: Any, deviation: Tensor, unknown: bool) -> Any:
     if not isinstance(output, Tensor):
         return output
-    if not output.is_floating_point():
-        flips = deviation > 0 if output.dtype == torch.bool else deviation * FACTOR
-        return evaluation.make(output, torch.ones_like(flips) if unknown else flips)
-    arithmetic = evaluation.arithmetic
-    error = deviation * FACTOR + output.abs() * (UNITS * arithmetic.unit_roundoff) + arithmetic.underflow
-    overflowed = output.isfinite() & ~(output.abs() + error <= arithmetic.overflow)
-    error = torch.where(overflowed | (deviation == torch.inf), torch.inf, error)
-    error = torch.where(output.isfinite() | (error == torch.inf), error, 0.0)
-    return evaluation.make(output, torch.full_like(error, torch.inf) if unknown else error)
+    if output.dtype == torch.bool:
+        return call.make(output, torch.ones_like(output) if unknown else deviation.expand(output.shape) > 0)
+    error = deviation * FACTOR
+    if output.is_floating_point():
+        arithmetic = call.arithmetic
+        error = error + output.abs() * (UNITS * arithmetic.unit_roundoff) + arithmetic.underflow
+        error = torch.where(output.abs() + error <= arithmetic.overflow, error, torch.inf)
+        error = torch.where(output.isfinite() | (deviation == torch.inf), error, 0.0)
+    error = error.expand(output.shape)
+    return call.make(output, torch.full_like(error, torch.inf) if unknown else error)

@@ -1,28 +1,19 @@
-"""Layer, group and RMS norms."""
+"""Layer, group and RMS norms: decomposed, so that each step is bounded by its own rule."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.registry import rule
-
-if TYPE_CHECKING:
-    from gpuemu.reference.dispatch import Evaluation
+from gpuemu.reference.layer_norm import layer_norm_error
+from gpuemu.reference.registry import Call, rule
 
 Tensor = torch.Tensor
 
 
-def follow(evaluation: Evaluation, argument: Any) -> Any:
-    """A tensor argument as a bounded one, so that ordinary torch code on it is followed."""
-    if isinstance(argument, Tensor) and type(argument) is not Bounded:
-        return evaluation.make(argument.double())
-    return argument
-
-
 def _normalise(x: Any, dims: list[int], eps: float) -> tuple[Any, Any, Any]:
+    """(x - mean) / sqrt(variance + eps), the mean and the inverse root."""
     mean = x.mean(dims, keepdim=True)
     deviation = x - mean
     inverse = torch.rsqrt((deviation * deviation).mean(dims, keepdim=True) + eps)
@@ -30,37 +21,46 @@ def _normalise(x: Any, dims: list[int], eps: float) -> tuple[Any, Any, Any]:
 
 
 @rule("native_layer_norm")
-def layer_norm(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Mean, variance of the deviations, scale: decomposed, so that each step is bounded by its own rule."""
-    x, shape, weight, bias, eps = args
-    x = follow(evaluation, x)
-    y, mean, inverse = _normalise(x, list(range(x.dim() - len(shape), x.dim())), eps)
-    y = y if weight is None else y * follow(evaluation, weight)
-    y = y if bias is None else y + follow(evaluation, bias)
-    return y, mean, inverse
+def layer_norm(call: Call) -> Any:
+    """Two passes, then scale and shift; also gives mean and inverse root. Closed form while all is in range."""
+    argument, shape, weight, bias, eps = call.args
+    x = call.follow(argument)
+    dims = list(range(x.dim() - len(shape), x.dim()))
+    value, mean, inverse = call.func(x.value, shape, None, None, eps)
+    errors = layer_norm_error(call.arithmetic, x.value, x.error, mean, inverse, eps, len(dims))
+    if errors is None:
+        normalised, mean, inverse = _normalise(x, dims, eps)
+    else:
+        values = (value, mean, inverse)
+        normalised, mean, inverse = (call.make(*each) for each in zip(values, errors, strict=True))
+    if weight is None and bias is None:
+        return call.make(value, normalised.error), mean, inverse
+    y = normalised if weight is None else normalised * call.follow(weight)
+    y = y if bias is None else y + call.follow(bias)
+    parameters = (None if p is None else call.follow(p).value for p in (weight, bias))
+    return call.make(call.func(x.value, shape, *parameters, eps)[0], y.error), mean, inverse
 
 
 @rule("native_group_norm")
-def group_norm(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def group_norm(call: Call) -> Any:
     """A layer norm per sample and group of channels, then a scale and shift per channel."""
-    x, weight, bias, samples, channels, _, groups, eps = args
-    x = follow(evaluation, x)
+    argument, weight, bias, samples, channels, _, groups, eps = call.args
+    x = call.follow(argument)
     y, mean, inverse = _normalise(x.reshape(samples, groups, -1), [2], eps)
     y = y.reshape(x.shape)
     per_channel = (1, channels, *(1,) * (x.dim() - 2))
-    y = y if weight is None else y * follow(evaluation, weight).reshape(per_channel)
-    y = y if bias is None else y + follow(evaluation, bias).reshape(per_channel)
+    y = y if weight is None else y * call.follow(weight).reshape(per_channel)
+    y = y if bias is None else y + call.follow(bias).reshape(per_channel)
     return y, mean.reshape(samples, groups), inverse.reshape(samples, groups)
 
 
 @rule("_fused_rms_norm")
-def rms_norm(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def rms_norm(call: Call) -> Any:
     """x / sqrt(mean(x^2) + eps), times the weight; gives the inverse root as well."""
-    x, shape, weight, eps = (*args, None)[:4]
-    x = follow(evaluation, x)
+    argument, shape, weight, eps = call.args
+    x = call.follow(argument)
     dims = list(range(x.dim() - len(shape), x.dim()))
-    if eps is None:
-        eps = torch.finfo(torch.float64).eps
+    eps = torch.finfo(x.dtype).eps if eps is None else eps
     inverse = torch.rsqrt((x * x).mean(dims, keepdim=True) + eps)
     y = x * inverse
-    return (y if weight is None else y * follow(evaluation, weight)), inverse
+    return (y if weight is None else y * call.follow(weight)), inverse

@@ -2,106 +2,117 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from gpuemu.reference.accumulation import count, reduced_dims
 from gpuemu.reference.arithmetic import Arithmetic
-from gpuemu.reference.elementwise import to_operand
-from gpuemu.reference.registry import rule
-from gpuemu.reference.rules.reduction import argument, count, reduced_dims
-
-if TYPE_CHECKING:
-    from gpuemu.reference.dispatch import Evaluation
+from gpuemu.reference.pieces import in_pieces
+from gpuemu.reference.registry import Call, rule
+from gpuemu.reference.step import to_operand
 
 Tensor = torch.Tensor
+
 UNITS = 16.0
-# exp of more than this is a bound without content; it also keeps 0 * exp(E) from becoming NaN.
+# exp of more than this is a bound without content; the limit keeps 0 * exp(E) from becoming NaN.
 LARGEST_EXPONENT = 50.0
 
 
 def logit_error(arithmetic: Arithmetic, value: Tensor, error: Tensor | None) -> Tensor:
-    """E = e + 2u|x|, 0 for infinite logits (masks), which carry none."""
+    """E = e + 2u|x|, 0 for infinite logits (masks), which carry none. A new tensor."""
     size = value.abs()
-    if value.numel() and not bool(size.max() < torch.inf):
+    if size.numel() and not bool(size.max() < torch.inf):
         size.nan_to_num_(nan=0.0, posinf=0.0)
     size.mul_(2.0 * arithmetic.unit_roundoff)
     return size if error is None else size.add_(error)
 
 
-@rule("_softmax", "softmax.int", "_safe_softmax")
-def softmax(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@rule("_softmax", "_safe_softmax")
+def softmax(call: Call) -> Any:
     """y (exp(E_i + sum_j y_j E_j) - 1) + y u (g(n) + 16) + 2 omega; unknown in a row with an unknown logit."""
-    arithmetic, dim = evaluation.arithmetic, args[1]
-    x, error = to_operand(args[0])
-    y = func(x, *args[1:], **kwargs)
+    x, error = to_operand(call.args[0])
+    y = call.func(x, *call.args[1:], **call.kwargs)
     if y.numel() == 0:
-        return evaluation.make(y)
-    terms = x.shape[dim] if x.dim() else 1
+        return call.make(y)
+    dims = reduced_dims(x, call.args[1])
+    own = call.arithmetic.unit_roundoff * (call.arithmetic.growth(count(x, dims)) + UNITS)
+
+    def bound_of(x: Tensor, error: Tensor | None, y: Tensor) -> Tensor:
+        return _softmax_error(call.arithmetic, x, error, y, dims, own)
+
+    return call.make(y, in_pieces(bound_of, y, dims, x, error, y))
+
+
+def _softmax_error(
+    arithmetic: Arithmetic, x: Tensor, error: Tensor | None, y: Tensor, dims: list[int], own: float
+) -> Tensor:
     spread = logit_error(arithmetic, x, error)
-    mean_spread = (y * spread).sum(dim, keepdim=True)
+    mean_spread = (y * spread).sum(dims, keepdim=True)
     unknown = None
     if not bool(mean_spread.max() < torch.inf):  # NaN compares false
-        unknown = (~spread.isfinite()).any(dim, keepdim=True)
-        spread = spread.nan_to_num_(nan=0.0, posinf=0.0)
-        mean_spread = (y.nan_to_num(nan=0.0) * spread).sum(dim, keepdim=True)
+        unknown = (~spread.isfinite()).any(dims[0], keepdim=True) if dims else ~spread.isfinite()
+        spread.nan_to_num_(nan=0.0, posinf=0.0)
+        mean_spread = (y.nan_to_num(nan=0.0) * spread).sum(dims, keepdim=True)
     bound = spread.add_(mean_spread).clamp_(max=LARGEST_EXPONENT).expm1_()
-    bound.add_(arithmetic.unit_roundoff * (arithmetic.growth(terms) + UNITS)).mul_(y)
-    bound.add_(2.0 * arithmetic.underflow).clamp_(max=1.0)
-    if unknown is not None:
-        bound = torch.where(unknown, torch.inf, bound.nan_to_num_(nan=0.0))
-    return evaluation.make(y, bound)
+    bound.add_(own).mul_(y).add_(2.0 * arithmetic.underflow).clamp_(max=1.0)
+    return bound if unknown is None else torch.where(unknown, torch.inf, bound.nan_to_num_(nan=0.0))
 
 
-@rule("_log_softmax", "log_softmax.int")
-def log_softmax(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@rule("_log_softmax")
+def log_softmax(call: Call) -> Any:
     """E_i + log(sum_j y_j exp(E_j)) + u (g(n) + 16 + |lse| + |v|)."""
-    dim = args[1]
-    x, error = to_operand(args[0])
-    value = func(x, *args[1:], **kwargs)
+    x, error = to_operand(call.args[0])
+    value = call.func(x, *call.args[1:], **call.kwargs)
     if value.numel() == 0:
-        return evaluation.make(value)
-    spread = logit_error(evaluation.arithmetic, x, error)
-    log_sum = torch.logsumexp(x, dim, keepdim=True)
-    log_sum_error = _log_sum_exp_error(evaluation.arithmetic, value.exp(), spread, [dim], log_sum)
-    bound = (spread + log_sum_error).add_(value.abs(), alpha=evaluation.arithmetic.unit_roundoff)
-    return evaluation.make(value, _settle_logarithm(evaluation.arithmetic, value, bound, spread, log_sum_error))
+        return call.make(value)
+    dims = reduced_dims(x, call.args[1])
+    log_sum = torch.logsumexp(x, dims, keepdim=True) if dims else x
+
+    def bound_of(x: Tensor, error: Tensor | None, value: Tensor, log_sum: Tensor) -> Tensor:
+        spread = logit_error(call.arithmetic, x, error)
+        row_error = _log_sum_error(call.arithmetic, value.exp(), spread, dims, log_sum)
+        bound = (spread + row_error).add_(value.abs(), alpha=call.arithmetic.unit_roundoff)
+        return _settle(call.arithmetic, value, bound, (spread == torch.inf) | (row_error == torch.inf))
+
+    return call.make(value, in_pieces(bound_of, value, dims, x, error, value, log_sum))
 
 
 @rule("logsumexp")
-def log_sum_exp(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def log_sum_exp(call: Call) -> Any:
     """log(sum_j y_j exp(E_j)) + u (g(n) + 16 + |lse|)."""
-    x, error = to_operand(args[0])
-    dims = reduced_dims(x, args[1])
-    keepdim = argument(args, kwargs, 2, "keepdim", False)
-    value = torch.logsumexp(x, dims, keepdim=True)
+    x, error = to_operand(call.args[0])
+    result = call.func(x, *call.args[1:], **call.kwargs)
     if x.numel() == 0:
-        return evaluation.make(func(x, *args[1:], **kwargs))
-    spread = logit_error(evaluation.arithmetic, x, error)
-    share = (x - value).exp_()
-    bound = _log_sum_exp_error(evaluation.arithmetic, share, spread, dims, value)
-    bound = _settle_logarithm(evaluation.arithmetic, value, bound, bound, bound)
-    result = func(x, *args[1:], **kwargs)
-    return evaluation.make(result, bound if keepdim else bound.reshape(result.shape))
+        return call.make(result)
+    dims = reduced_dims(x, call.args[1])
+    log_sum = torch.logsumexp(x, dims, keepdim=True) if dims else x
+
+    def bound_of(x: Tensor, error: Tensor | None, log_sum: Tensor) -> Tensor:
+        spread = logit_error(call.arithmetic, x, error)
+        bound = _log_sum_error(call.arithmetic, (x - log_sum).exp_(), spread, dims, log_sum)
+        return _settle(call.arithmetic, log_sum, bound, bound == torch.inf)
+
+    return call.make(result, in_pieces(bound_of, x, dims, x, error, log_sum).reshape(result.shape))
 
 
-def _log_sum_exp_error(
+def _log_sum_error(
     arithmetic: Arithmetic, share: Tensor, spread: Tensor, dims: list[int], log_sum: Tensor
 ) -> Tensor:
-    """The error of a log-sum-exp over `dims`, kept as dims of size 1; inf or NaN where a logit is unknown."""
-    growth = spread.clamp(max=LARGEST_EXPONENT).expm1_().mul_(share)
-    unknown = (~spread.isfinite()).any(dims, keepdim=True) if not bool(spread.max() < torch.inf) else None
-    error = growth.sum(dims, keepdim=True).log1p_()
-    terms = count(spread, dims)
-    error.add_(log_sum.abs() + (arithmetic.growth(terms) + UNITS), alpha=arithmetic.unit_roundoff)
-    return error if unknown is None else torch.where(unknown, torch.inf, error)
+    """The error of a log-sum-exp over `dims`, which are kept; inf in a row with an unknown logit."""
+    total = spread.clamp(max=LARGEST_EXPONENT).expm1_().mul_(share).sum(dims, keepdim=True)
+    own = arithmetic.growth(count(spread, dims)) + UNITS
+    error = total.log1p_().add_(log_sum.abs().add_(own), alpha=arithmetic.unit_roundoff)
+    if bool(spread.max() < torch.inf):
+        return error
+    unknown = ~spread.isfinite()
+    for dim in dims:
+        unknown = unknown.any(dim, keepdim=True)
+    return torch.where(unknown, torch.inf, error)
 
 
-def _settle_logarithm(
-    arithmetic: Arithmetic, value: Tensor, bound: Tensor, spread: Tensor, log_sum_error: Tensor
-) -> Tensor:
+def _settle(arithmetic: Arithmetic, value: Tensor, bound: Tensor, unknown: Tensor) -> Tensor:
     """Infinite logarithms (masked entries) carry no error; entries of an unknown row are unknown."""
     if bool(bound.max() <= arithmetic.overflow):
         return bound
-    unknown = (spread == torch.inf) | (log_sum_error == torch.inf)
     return torch.where(unknown, torch.inf, torch.where(value.isfinite(), bound, 0.0))

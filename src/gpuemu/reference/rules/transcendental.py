@@ -2,83 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import torch
 
-from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.elementwise import Loss, Propagate, elementwise, to_operand
-from gpuemu.reference.registry import rule
-
-if TYPE_CHECKING:
-    from gpuemu.reference.dispatch import Evaluation
+from gpuemu.reference.elementwise import elementwise
+from gpuemu.reference.registry import Call, rule
+from gpuemu.reference.step import Loss, Propagate, Step, to_operand
 
 Tensor = torch.Tensor
-Values = Sequence[Any]
-Errors = Sequence[Tensor | None]
 
 # 16 u max(|f|, scale): 8 ulp cover the GPU column of JAX's exhaustive tables (ORACLE.md section 2.1).
 UNITS = 16.0
 PLAIN = Loss(UNITS, perturbed=True)
 UNIT_SCALE = Loss(UNITS, perturbed=True, floor=1.0)
 ARGUMENT_SCALE = Loss(UNITS, perturbed=True, scale="argument")
-
-
-def _above_minus_one(x: Tensor) -> Tensor:
-    return x + 1.0
-
-
 LOGARITHM = Loss(UNITS, perturbed=True, margin=lambda x: x, pole=True)
-LOGARITHM_1P = Loss(UNITS, perturbed=True, floor=1.0, margin=_above_minus_one, pole=True)
+LOGARITHM_1P = Loss(UNITS, perturbed=True, floor=1.0, margin=lambda x: x + 1.0, pole=True)
+SLOPE = Loss(1.0, certificate=True)
 
 LOSSES = {
     "exp2": PLAIN, "silu": PLAIN, "erfc": PLAIN,
-    "erf": UNIT_SCALE, "expm1": UNIT_SCALE, "elu": UNIT_SCALE, "celu": UNIT_SCALE, "softplus": UNIT_SCALE,
+    "erf": UNIT_SCALE, "expm1": UNIT_SCALE,
     "sinh": UNIT_SCALE, "cosh": UNIT_SCALE, "atan": UNIT_SCALE,
     "gelu": ARGUMENT_SCALE, "mish": ARGUMENT_SCALE,
     "log": LOGARITHM, "log2": LOGARITHM, "log10": LOGARITHM, "log1p": LOGARITHM_1P,
+    "leaky_relu": SLOPE,  # exact for positive numbers, a product for negative ones
 }  # fmt: skip
 
 
-def propagate_exp(arithmetic: Arithmetic, error: Tensor, values: Values, errors: Errors, value: Tensor) -> bool:
+def _argument_error(step: Step) -> Tensor:
+    """The argument's error with its perturbation: a tensor that may be overwritten."""
+    error = step.errors[0]
+    if error is None:
+        raise TypeError("the argument of a transcendental function is always perturbed")
+    return error
+
+
+def propagate_exp(step: Step, error: Tensor) -> bool:
     """exp(x) (exp(e) - 1), the upper side."""
-    (argument_error,) = errors
-    assert argument_error is not None  # perturbed: never None, and a tensor of our own
-    error.addcmul_(argument_error.expm1_(), value)
+    error.addcmul_(_argument_error(step).expm1_(), step.result)
     return True
 
 
-def propagate_sigmoid(
-    arithmetic: Arithmetic, error: Tensor, values: Values, errors: Errors, value: Tensor
-) -> bool:
+def propagate_sigmoid(step: Step, error: Tensor) -> bool:
     """y (1 - y) (exp(e) - 1): the slope y (1 - y) grows at most by a factor exp(t) over a distance t."""
-    (argument_error,) = errors
-    assert argument_error is not None
-    error.addcmul_(argument_error.expm1_().mul_(value), 1.0 - value)
+    error.addcmul_(_argument_error(step).expm1_().mul_(step.result), 1.0 - step.result)
     return True
 
 
-def propagate_tanh(
-    arithmetic: Arithmetic, error: Tensor, values: Values, errors: Errors, value: Tensor
-) -> bool:
+def propagate_tanh(step: Step, error: Tensor) -> bool:
     """(1 - y^2) (exp(2e) - 1) / 2: the slope 1 - y^2 grows at most by a factor exp(2t) over a distance t."""
-    (argument_error,) = errors
-    assert argument_error is not None
-    growth = argument_error.mul_(2.0).expm1_().mul_(0.5)
-    error.add_(growth.addcmul_(growth * value, value, value=-1.0))
+    growth = _argument_error(step).mul_(2.0).expm1_().mul_(0.5)
+    error.addcmul_(growth, step.result.square().neg_().add_(1.0))
     return True
 
 
-def propagate_wave(
-    arithmetic: Arithmetic, error: Tensor, values: Values, errors: Errors, value: Tensor
-) -> bool:
+def propagate_wave(step: Step, error: Tensor) -> bool:
     """min(e, 2): sine and cosine have slope at most 1 and range 2. Corners would miss whole periods."""
-    (argument_error,) = errors
-    assert argument_error is not None
+    argument_error = _argument_error(step)
+    known = bool(argument_error.max() < torch.inf) if argument_error.numel() else True
     error.add_(argument_error.clamp_(max=2.0))
-    return bool(values[0].isfinite().all())
+    return known
 
 
 CLOSED: dict[str, tuple[Loss, Propagate]] = {
@@ -90,57 +77,49 @@ CLOSED: dict[str, tuple[Loss, Propagate]] = {
 }
 
 
-def unary(
-    evaluation: Evaluation,
-    func: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    loss: Loss,
-    propagate: Propagate | None = None,
-) -> Bounded:
+def unary(call: Call, loss: Loss, propagate: Propagate | None = None) -> Bounded:
     """An op whose first argument is its only tensor."""
+    operands = [to_operand(call.args[0])]
     return elementwise(
-        evaluation, lambda x: func(x, *args[1:], **kwargs), [to_operand(args[0])], loss, propagate
+        call.evaluation, lambda x: call.func(x, *call.args[1:], **call.kwargs), operands, loss, propagate
     )
 
 
 @rule(*CLOSED)
-def closed(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def closed(call: Call) -> Any:
     """Functions whose propagated error has a closed form."""
-    loss, propagate = CLOSED[func._schema.name.removeprefix("aten::")]
-    return unary(evaluation, func, args, kwargs, loss, propagate)
+    return unary(call, *CLOSED[call.name])
 
 
 @rule(*LOSSES)
-def two_sided(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def two_sided(call: Call) -> Any:
     """Functions evaluated at both ends of the argument's interval."""
-    name = func._schema.name.removeprefix("aten::")
-    loss = LOSSES[name]
-    if name in ("elu", "celu"):
-        alpha, scale = (*args[1:3], 1.0, 1.0)[:2] if name == "elu" else ((*args[1:2], 1.0)[0], 1.0)
-        loss = Loss(UNITS, perturbed=True, floor=max(1.0, abs(alpha * scale)))
-    elif name == "softplus":
-        beta = args[1] if len(args) > 1 else 1.0
-        loss = Loss(UNITS, perturbed=True, floor=max(1.0, 1.0 / abs(beta)))
-    return unary(evaluation, func, args, kwargs, loss)
+    return unary(call, LOSSES[call.name])
+
+
+@rule("elu", "celu")
+def exponential_linear_unit(call: Call) -> Any:
+    """alpha (exp(x) - 1) below 0: the intermediate that may cancel is alpha (times elu's scale)."""
+    scale = call.argument(2, "scale", 1.0) if call.name == "elu" else 1.0
+    size = abs(call.argument(1, "alpha", 1.0) * scale)
+    return unary(call, replace(UNIT_SCALE, floor=max(1.0, size)))
+
+
+@rule("softplus")
+def softplus(call: Call) -> Any:
+    """log(1 + exp(beta x)) / beta."""
+    return unary(call, replace(UNIT_SCALE, floor=max(1.0, 1.0 / abs(call.argument(1, "beta", 1.0)))))
 
 
 @rule("log_sigmoid_forward")
-def log_sigmoid(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """log(sigmoid(x)) and a buffer that only the gradient needs."""
-    result = elementwise(evaluation, torch.nn.functional.logsigmoid, [to_operand(args[0])], UNIT_SCALE)
+def log_sigmoid(call: Call) -> Any:
+    """log(sigmoid(x)), and a buffer that only the gradient needs."""
+    operands = [to_operand(call.args[0])]
+    result = elementwise(call.evaluation, torch.nn.functional.logsigmoid, operands, UNIT_SCALE)
     return result, result.share()
 
 
-@rule("leaky_relu")
-def leaky_relu(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Exact for positive numbers, a product for negative ones."""
-    return unary(evaluation, func, args, kwargs, Loss(1.0, certificate=True))
-
-
-@rule("_prelu_kernel", "prelu")
-def prelu(evaluation: Evaluation, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+@rule("_prelu_kernel")
+def prelu(call: Call) -> Any:
     """A leaky ReLU whose slopes are an input."""
-    return elementwise(
-        evaluation, func, [to_operand(args[0]), to_operand(args[1])], Loss(1.0, certificate=True)
-    )
+    return elementwise(call.evaluation, call.func, [to_operand(a) for a in call.args[:2]], SLOPE)

@@ -1,0 +1,106 @@
+"""Sums and means of any order (rule 6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from gpuemu.reference.arithmetic import Arithmetic
+from gpuemu.reference.lowest_bit import lowest_bit, may_share_lowest_bit
+from gpuemu.reference.pieces import in_pieces
+from gpuemu.reference.step import is_settled
+
+Tensor = torch.Tensor
+
+
+def reduced_dims(x: Tensor, dim: Any) -> list[int]:
+    """The dims that are reduced, not negative: all of them for None or an empty list."""
+    if dim is None or (isinstance(dim, (list, tuple)) and not dim):
+        return list(range(x.dim()))
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    return [d % x.dim() for d in dims] if x.dim() else []
+
+
+def count(x: Tensor, dims: Sequence[int]) -> int:
+    """How many elements are reduced to one."""
+    return math.prod(x.shape[d] for d in dims)
+
+
+def sum_over(x: Tensor, dims: list[int]) -> Tensor:
+    """The sum with the reduced dims kept; torch takes no dims for all of them."""
+    return x.sum(dims, keepdim=True) if dims else x.clone()
+
+
+def sum_error(
+    arithmetic: Arithmetic, value: Tensor, error: Tensor | None, dims: list[int], certified: bool = True
+) -> Tensor | None:
+    """sum e + g(n) u sum |x| + n omega, with the reduced dims kept; None if the sum is exact.
+
+    Args:
+        certified: whether sums below 2^(p - 1) quanta count as exact (rule 8).
+    """
+    size = in_pieces(lambda x: sum_over(x.abs(), dims), value, dims, value)
+    if size.numel() == 0:
+        return None
+    terms, limit = count(value, dims), -1.0
+    if certified and error is None and may_share_lowest_bit(arithmetic, float(size.min()), value):
+        limit = exact_limit(arithmetic, value)
+        if float(size.max()) <= min(limit, arithmetic.overflow):
+            return None
+    propagated = None if error is None else sum_over(error, dims)
+    result = _rounding(arithmetic, size, propagated, terms).masked_fill_(size <= limit, 0.0)
+    if propagated is not None:
+        result.add_(propagated)
+    if is_settled(arithmetic, size, result):
+        return result
+    return _careful_sum_error(arithmetic, value, error, dims, certified)
+
+
+def exact_limit(arithmetic: Arithmetic, value: Tensor) -> float:
+    """Sums of magnitudes up to this are exact in every order; negative if none are."""
+    quantum = lowest_bit(value)
+    return quantum * 2.0 ** (arithmetic.precision - 1) if quantum >= arithmetic.underflow else -1.0
+
+
+def _rounding(arithmetic: Arithmetic, size: Tensor, propagated: Tensor | None, terms: int) -> Tensor:
+    """g(n) u sum |x|, and what flushes to zero lose: no more than there is, so that a sum of zeros is exact."""
+    flush = size.clone() if propagated is None else size + propagated
+    flush.clamp_(max=arithmetic.underflow).mul_(terms)
+    return flush.add_(size, alpha=arithmetic.growth(terms) * arithmetic.unit_roundoff)
+
+
+def _careful_sum_error(
+    arithmetic: Arithmetic, value: Tensor, error: Tensor | None, dims: list[int], certified: bool
+) -> Tensor:
+    """As `sum_error`, with elements that are not finite: they carry no error, and their sum has none."""
+    finite = value.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+    size, total = sum_over(finite.abs(), dims), sum_over(value, dims)
+    unknown, propagated = torch.zeros_like(size, dtype=torch.bool), torch.zeros_like(size)
+    if error is not None:
+        unknown = sum_over((~error.isfinite()).double(), dims) > 0
+        propagated = sum_over(torch.where(error.isfinite(), error, 0.0), dims)
+    rounding = _rounding(arithmetic, size, propagated, count(value, dims))
+    if certified and error is None:
+        rounding.masked_fill_(size <= exact_limit(arithmetic, finite), 0.0)
+    result = propagated + rounding
+    unknown |= size > arithmetic.overflow
+    unknown |= total.isfinite() & (total.abs() + result > arithmetic.overflow)
+    return torch.where(unknown, torch.inf, torch.where(total.isfinite(), result, 0.0))
+
+
+def mean_error(
+    arithmetic: Arithmetic, value: Tensor, error: Tensor | None, dims: list[int], result: Tensor
+) -> Tensor:
+    """The sum's error over n, plus u |mean|; reduced dims kept. Never exact: running means are legitimate.
+
+    Args:
+        result: the mean with the reduced dims kept.
+    """
+    total = sum_error(arithmetic, value, error, dims, certified=False)
+    if total is None:  # no elements
+        return torch.zeros_like(result)
+    share = (total / count(value, dims)).add_(result.abs(), alpha=arithmetic.unit_roundoff)
+    return torch.where(result.isfinite() | (total == torch.inf), share, 0.0)

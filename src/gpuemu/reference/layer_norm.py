@@ -1,0 +1,88 @@
+"""The error of a layer norm in closed form: the rules of its five steps, fused into one pass over the rows."""
+
+from __future__ import annotations
+
+import torch
+
+from gpuemu.reference.arithmetic import Arithmetic
+from gpuemu.reference.pieces import cut, pieces
+
+Tensor = torch.Tensor
+Errors = tuple[Tensor, Tensor, Tensor]
+
+
+def layer_norm_error(
+    arithmetic: Arithmetic,
+    x: Tensor,
+    error: Tensor | None,
+    mean: Tensor,
+    inverse: Tensor,
+    eps: float,
+    normalised_dims: int,
+) -> Errors | None:
+    """Errors of the normalised value, the mean and the inverse root; None if something leaves the range.
+
+    Args:
+        x, error: the argument; the last `normalised_dims` dims are normalised over.
+        mean, inverse: float64 results of the layer norm, with the reduced dims kept.
+    """
+    if x.numel() == 0:
+        return None
+    split = x.dim() - normalised_dims
+    rows = x.reshape(*x.shape[:split], -1).reshape(-1, x.shape[split:].numel())
+    row_error = None if error is None else error.reshape(rows.shape)
+    row_mean, row_inverse = mean.reshape(-1, 1), inverse.reshape(-1, 1)
+    total = torch.empty_like(rows)
+    mean_error, inverse_error = torch.empty_like(row_mean), torch.empty_like(row_inverse)
+    for piece in pieces(rows, (1,)) or ((0, 0, rows.shape[0]),):
+        part_x, part_error, part_mean, part_inverse = (
+            cut(t, 2, piece) for t in (rows, row_error, row_mean, row_inverse)
+        )
+        errors = _error_of_rows(arithmetic, part_x, part_error, part_mean, part_inverse, eps)
+        if errors is None:
+            return None
+        for whole, part in zip((total, mean_error, inverse_error), errors, strict=True):
+            whole.narrow(*piece).copy_(part)
+    return total.reshape(x.shape), mean_error.reshape(mean.shape), inverse_error.reshape(inverse.shape)
+
+
+def _error_of_rows(
+    arithmetic: Arithmetic, x: Tensor, error: Tensor | None, mean: Tensor, inverse: Tensor, eps: float
+) -> Errors | None:
+    """For rows of shape (R, n), with d = x - mean, v = mean(d^2), s = v + eps, r = 1 / sqrt(s), y = d r:
+
+    e_mean = mean(e) + g u mean|x| + u |mean| + omega       e_d = e + e_mean + u max(|x|, |mean|, |d|) + omega
+    e_v = mean(2|d| e_d + e_d^2) + (g + 2) u v + 2 omega    e_s = e_v + u s + omega
+    e_r = r t / ((1 - t) + sqrt(1 - t)) + 4 u r + omega, t = e_s / s
+    e_y = |d| (e_r + u r) + (r + e_r) e_d + omega
+    """
+    u, omega, terms = arithmetic.unit_roundoff, arithmetic.underflow, x.shape[1]
+    growth = arithmetic.growth(terms) * u
+    size = x.abs()
+    total_size = size.sum(1, keepdim=True)
+    mean_error = (total_size * (growth / terms)).add_(mean.abs(), alpha=u).add_(omega)
+    if error is not None:
+        mean_error.add_(error.mean(1, keepdim=True))
+    deviation = (x - mean).abs_()
+    torch.maximum(size, mean.abs(), out=size)
+    deviation_error = torch.maximum(size, deviation, out=size).mul_(u).add_(mean_error + omega)
+    if error is not None:
+        deviation_error.add_(error)
+    squares, products, error_squares = (
+        torch.linalg.vecdot(a, b).unsqueeze(1)
+        for a, b in ((deviation, deviation), (deviation, deviation_error), (deviation_error, deviation_error))
+    )
+    spread = squares / terms
+    spread_error = ((products * 2.0).add_(error_squares) / terms).add_(spread, alpha=growth + 2.0 * u)
+    shifted = spread + eps
+    shifted_error = spread_error.add_(shifted, alpha=u).add_(3.0 * omega)
+    remaining = 1.0 - shifted_error / shifted
+    reach = float(torch.maximum(total_size, squares + terms * shifted_error).max())
+    smallest = float((shifted - shifted_error).min())
+    if not (reach <= arithmetic.overflow and smallest >= omega):  # NaN compares false
+        return None
+    inverse_error = (shifted_error / shifted / (remaining + remaining.sqrt())).mul_(inverse)
+    inverse_error.add_(inverse, alpha=4.0 * u).add_(omega)
+    result = deviation.mul_(inverse_error + u * inverse).add_(omega)
+    result.addcmul_(deviation_error, inverse + inverse_error)
+    return (result, mean_error, inverse_error) if float(result.max()) <= arithmetic.overflow else None

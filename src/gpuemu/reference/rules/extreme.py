@@ -1,0 +1,78 @@
+"""Rule 6: the largest and smallest element, and where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gpuemu.reference.registry import Call, rule
+from gpuemu.reference.rules.exact import is_raw
+from gpuemu.reference.step import to_operand
+
+Tensor = torch.Tensor
+
+
+def monotone_error(
+    function: Callable[[Tensor], Tensor], value: Tensor, error: Tensor, result: Tensor
+) -> Tensor:
+    """Two-sided evaluation of a function that is monotone in every element; inf beside an unknown element."""
+    highest, lowest = function(value + error), function(value - error)
+    deviation = torch.maximum((highest - result).abs(), (lowest - result).abs())
+    same = (highest == result) & (lowest == result)
+    return torch.where(same, 0.0, deviation).nan_to_num(nan=torch.inf)
+
+
+@rule("amax", "amin", "max.default", "min.default")
+def extreme(call: Call) -> Any:
+    """The largest or smallest element over some dims."""
+    value, error = to_operand(call.args[0])
+
+    def reduce(x: Tensor) -> Tensor:
+        result: Tensor = call.func(x, *call.args[1:], **call.kwargs)
+        return result
+
+    result = reduce(value)
+    bound = None if error is None else monotone_error(reduce, value, error, result)
+    return call.make(result, bound, is_raw(call.args[0]))
+
+
+@rule("max.dim", "min.dim")
+def extreme_with_place(call: Call) -> Any:
+    """The extreme along a dim and where it is; the place is uncertain where another may be as extreme."""
+    dim, keepdim = call.args[1], call.argument(2, "keepdim", False)
+    value, error = to_operand(call.args[0])
+    result, place = call.func(value, dim, keepdim)
+    bound = None
+    if error is not None:
+        bound = monotone_error(lambda x: call.func(x, dim, keepdim)[0], value, error, result)
+    if call.name == "min":
+        value = -value
+    extremes = call.make(result, bound, is_raw(call.args[0]))
+    return extremes, _with_doubt(call, value, error, dim, keepdim, place)
+
+
+@rule("argmax", "argmin")
+def place_of_extreme(call: Call) -> Any:
+    """Where the extreme is; uncertain where several elements may be it."""
+    dim, keepdim = call.argument(1, "dim"), call.argument(2, "keepdim", False)
+    value, error = to_operand(call.args[0])
+    place = call.func(value, dim, keepdim)
+    if call.name == "argmin":
+        value = -value
+    if dim is not None:
+        return _with_doubt(call, value, error, dim, keepdim, place)
+    flat_error = None if error is None else error.reshape(-1)
+    return _with_doubt(call, value.reshape(-1), flat_error, 0, False, place.reshape(())).reshape(place.shape)
+
+
+def _with_doubt(
+    call: Call, value: Tensor, error: Tensor | None, dim: int, keepdim: bool, place: Tensor
+) -> Tensor:
+    """The place of the largest element: plain if it has no rivals, else with error inf where it has."""
+    highest, lowest = (value, value) if error is None else (value + error, value - error)
+    rivals = (~(highest < lowest.amax(dim, keepdim=True))).sum(dim, keepdim=keepdim)
+    if not bool((rivals > 1).any()):
+        return place
+    return call.make(place, torch.where(rivals > 1, torch.inf, 0.0).double())

@@ -1,0 +1,117 @@
+"""Rule 3: squares, roots and powers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpuemu.reference.bounded import Bounded
+from gpuemu.reference.elementwise import elementwise
+from gpuemu.reference.registry import Call, rule
+from gpuemu.reference.rules.arithmetic import all_integers, on_integers
+from gpuemu.reference.step import Loss, Step, to_operand
+
+Tensor = torch.Tensor
+
+
+def _identity(operand: Tensor) -> Tensor:
+    return operand
+
+
+SQUARE = Loss(1.0, certificate=True)
+SQRT = Loss(4.0, margin=_identity)
+RSQRT = Loss(4.0, margin=_identity, pole=True)
+# Whole powers: products, for which a representable result is exact as for one product.
+SQUARE_POWER = Loss(4.0, certificate=True)
+WHOLE_POWER = Loss(4.0)
+HALF_POWER = Loss(4.0, margin=_identity)
+NEGATIVE_WHOLE_POWER = Loss(4.0, margin=torch.abs, pole=True)
+NEGATIVE_HALF_POWER = Loss(4.0, margin=_identity, pole=True)
+# A power that is no whole or half number is exp2(p log2 x): its exponent may be off by 2u|p| (rule 4).
+REAL_POWER = Loss(16.0, perturbed=True, margin=_identity, edged=0, pole=True)
+
+
+def propagate_root(step: Step, error: Tensor) -> bool:
+    """sqrt(x) - sqrt(x - e), the larger side, as e / (sqrt(x - e) + sqrt(x))."""
+    error_x = step.errors[0]
+    if error_x is None:
+        return True
+    lower = step.values[0] - error_x
+    if lower.numel() and not bool(lower.min() > 0):
+        return False
+    error.addcdiv_(error_x, lower.sqrt_().add_(step.result))
+    return True
+
+
+def propagate_inverse_root(step: Step, error: Tensor) -> bool:
+    """v (1/sqrt(1 - t) - 1) with t = e/x, the larger side, as v t / ((1 - t) + sqrt(1 - t))."""
+    x, error_x = step.values[0], step.errors[0]
+    lower = x if error_x is None else x - error_x
+    if lower.numel() and not bool(lower.min() >= step.arithmetic.underflow):
+        return False
+    if error_x is not None:
+        ratio = lower / x
+        error.addcmul_(step.result, error_x / x / (ratio + ratio.sqrt()))
+    return True
+
+
+def propagate_square(step: Step, error: Tensor) -> bool:
+    """(2|x| + e) e."""
+    x, error_x = step.values[0], step.errors[0]
+    if error_x is not None:
+        error.addcmul_(x.abs().mul_(2.0).add_(error_x), error_x)
+    return True
+
+
+@rule("sqrt")
+def sqrt(call: Call) -> Any:
+    """The square root."""
+    return elementwise(call.evaluation, torch.sqrt, [to_operand(call.args[0])], SQRT, propagate_root)
+
+
+@rule("rsqrt")
+def rsqrt(call: Call) -> Any:
+    """1 / sqrt(x)."""
+    return elementwise(call.evaluation, torch.rsqrt, [to_operand(call.args[0])], RSQRT, propagate_inverse_root)
+
+
+@rule("square")
+def square(call: Call) -> Any:
+    """x^2."""
+    return elementwise(call.evaluation, torch.square, [to_operand(call.args[0])], SQUARE, propagate_square)
+
+
+@rule("pow.Tensor_Scalar")
+def power(call: Call) -> Any:
+    """x^p for a number p: products, divisions and roots where p is whole or half, else exp2(p log2 x)."""
+    x, exponent = call.args
+    if all_integers(x, exponent):
+        return on_integers(call)
+    if exponent == 1 and type(x) is Bounded:
+        return x.share()
+    if exponent == 0.5:
+        return sqrt(call)
+    if exponent == -0.5:
+        return rsqrt(call)
+    operand = to_operand(x)
+    if exponent == 2:
+        return elementwise(call.evaluation, torch.square, [operand], SQUARE_POWER, propagate_square)
+    if (2 * exponent) % 1 == 0:
+        losses = (WHOLE_POWER, NEGATIVE_WHOLE_POWER) if exponent % 1 == 0 else (HALF_POWER, NEGATIVE_HALF_POWER)
+        return elementwise(call.evaluation, lambda base: base**exponent, [operand], losses[exponent < 0])
+    return elementwise(call.evaluation, torch.pow, [operand, _as_tensor(exponent, operand[0])], REAL_POWER)
+
+
+@rule("pow.Tensor_Tensor", "pow.Scalar")
+def real_power(call: Call) -> Any:
+    """x^y for tensors, as exp2(y log2 x)."""
+    base, exponent = (to_operand(argument) for argument in call.args)
+    if not isinstance(base[0], Tensor):
+        base = _as_tensor(base[0], exponent[0])
+    return elementwise(call.evaluation, torch.pow, [base, exponent], REAL_POWER)
+
+
+def _as_tensor(number: float, like: Tensor) -> tuple[Tensor, None]:
+    """A number as an operand with an explicit value, so that it is perturbed as well."""
+    return torch.tensor(number, dtype=torch.float64, device=like.device), None
