@@ -52,11 +52,26 @@ class Arithmetic:
             return math.copysign(self.overflow, number)
         return number
 
+    def constant_error(self, number: float) -> float:
+        """How far off a kernel's copy of a number of the reference may be: it holds it in its compute format."""
+        if self.compute is None or isinstance(number, int):
+            return 0.0
+        return _rounding_error(number, self.compute)
+
     def is_representable(self, value: torch.Tensor) -> torch.Tensor:
         """Whether each float64 element is a number of the compute format (bool tensor)."""
         if self.compute is None:
             return torch.zeros_like(value, dtype=torch.bool)
         return round_to(value, self.compute) == value
+
+
+@cache
+def _rounding_error(number: float, dtype: str) -> float:
+    if not math.isfinite(number):
+        return 0.0
+    value = torch.tensor(number, dtype=torch.float64)
+    error = float((round_to(value, dtype).double() - value).abs())
+    return error if math.isfinite(error) else 0.0  # a number out of range is the range rule's affair
 
 
 _FLOAT64_MAX = get_dtype("float64").max

@@ -53,7 +53,7 @@ def _error_of_rows(
 
     e_mean = mean(e) + g u mean|x| + u |mean| + omega       e_d = e + e_mean + u max(|x|, |mean|, |d|) + omega
     e_v = mean(2|d| e_d + e_d^2) + (g + 2) u v + 2 omega    e_s = e_v + u s + omega
-    e_r = r t / ((1 - t) + sqrt(1 - t)) + 4 u r + omega, t = e_s / s
+    e_r = r (1 - t) / (t + sqrt(t)) + 4 u r + omega         t = max(s - e_s, eps (1 - 2u)) / s, since v >= 0
     e_y = |d| (e_r + u r) + (r + e_r) e_d + omega
     """
     u, omega, terms = arithmetic.unit_roundoff, arithmetic.underflow, x.shape[1]
@@ -76,12 +76,12 @@ def _error_of_rows(
     spread_error = ((products * 2.0).add_(error_squares) / terms).add_(spread, alpha=growth + 2.0 * u)
     shifted = spread + eps
     shifted_error = spread_error.add_(shifted, alpha=u).add_(3.0 * omega)
-    remaining = 1.0 - shifted_error / shifted
+    lowest = (shifted - shifted_error).clamp_(min=eps * (1.0 - 2.0 * u))
     reach = float(torch.maximum(total_size, squares + terms * shifted_error).max())
-    smallest = float((shifted - shifted_error).min())
-    if not (reach <= arithmetic.overflow and smallest >= omega):  # NaN compares false
+    if not (reach <= arithmetic.overflow and float(lowest.min()) >= omega):  # NaN compares false
         return None
-    inverse_error = (shifted_error / shifted / (remaining + remaining.sqrt())).mul_(inverse)
+    ratio = lowest / shifted
+    inverse_error = ((shifted - lowest) / shifted / (ratio + ratio.sqrt())).mul_(inverse)
     inverse_error.add_(inverse, alpha=4.0 * u).add_(omega)
     result = deviation.mul_(inverse_error + u * inverse).add_(omega)
     result.addcmul_(deviation_error, inverse + inverse_error)

@@ -29,7 +29,8 @@ class Loss:
     operands (sums may be re-arranged), or also of the argument; floor: and at least this (natural intermediates
     that may cancel, rule 4).
     perturbed: arguments may carry another 2u|x| (scaled or folded arguments, rule 4). certificate: a
-    representable result of exact operands is exact (rule 8). divides: an intermediate reciprocal may be flushed.
+    representable result of exact operands is exact (rule 8). divides: an intermediate reciprocal may be flushed
+    to zero.
     margin: distance of an operand (number `edged`) to the edge of the domain, negative outside. pole: the
     function is infinite at that edge, and an operand that may be flushed to zero counts as touching it.
     """
@@ -70,8 +71,12 @@ class Step:
 Propagate = Callable[[Step, Tensor], bool]
 
 
-def to_operand(argument: Any) -> Operand:
-    """Value and error of an argument; integers and bools as float64."""
+def to_operand(argument: Any, arithmetic: Arithmetic | None = None) -> Operand:
+    """Value and error of an argument; integers and bools as float64.
+
+    Args:
+        arithmetic: if given, a number carries the error of being held in its compute format.
+    """
     if type(argument) is Bounded:
         value, error = argument.value, argument.error
         if value.dtype is torch.float64:
@@ -79,7 +84,8 @@ def to_operand(argument: Any) -> Operand:
         return value.double(), None if error is None else error.double()
     if isinstance(argument, Tensor):
         return argument.double(), None
-    return argument, None
+    off = arithmetic.constant_error(argument) if arithmetic is not None else 0.0
+    return argument, torch.tensor(off, dtype=torch.float64) if off else None
 
 
 def is_lossy(step: Step) -> Tensor:

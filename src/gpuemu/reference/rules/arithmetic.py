@@ -81,12 +81,14 @@ def add(call: Call) -> Any:
     function = _FUNCTIONS[name]
     if not isinstance(a, Tensor):
         a, b, function = b, a, _SWAPPED[name]
-    return elementwise(call.evaluation, function, [to_operand(a), to_operand(b)], ADD, propagate_sum)
+    operands = [to_operand(a), to_operand(b, call.arithmetic)]
+    return elementwise(call.evaluation, function, operands, ADD, propagate_sum)
 
 
 def product(evaluation: Evaluation, a: Any, b: Any) -> Bounded:
     """a b with one rounding."""
-    return elementwise(evaluation, torch.mul, [to_operand(a), to_operand(b)], MULTIPLY, propagate_product)
+    operands = [to_operand(a, evaluation.arithmetic), to_operand(b, evaluation.arithmetic)]
+    return elementwise(evaluation, torch.mul, operands, MULTIPLY, propagate_product)
 
 
 @rule("mul")
@@ -100,7 +102,7 @@ def multiply(call: Call) -> Any:
 @rule("div.Tensor", "div.Scalar", "true_divide")
 def divide(call: Call) -> Any:
     """a / b."""
-    operands = [to_operand(argument) for argument in call.args[:2]]
+    operands = [to_operand(argument, call.arithmetic) for argument in call.args[:2]]
     return elementwise(call.evaluation, torch.div, operands, DIVIDE, propagate_quotient)
 
 

@@ -9,7 +9,7 @@ import torch
 from gpuemu.reference.bounded import Bounded, no_error
 from gpuemu.reference.elementwise import elementwise
 from gpuemu.reference.registry import Call, rule
-from gpuemu.reference.step import EXACT, to_operand
+from gpuemu.reference.step import EXACT, Operand, to_operand
 
 Tensor = torch.Tensor
 
@@ -38,7 +38,6 @@ def negate(call: Call) -> Any:
     "floor",
     "ceil",
     "trunc",
-    "hardtanh",
     "relu6",
     "threshold",
     "hardshrink",
@@ -62,13 +61,19 @@ def exact_binary(call: Call) -> Any:
     return elementwise(call.evaluation, call.func, [to_operand(a) for a in call.args], EXACT, raw=raw)
 
 
-@rule("clamp", "clamp_min", "clamp_max")
+@rule("clamp", "clamp_min", "clamp_max", "hardtanh")
 def clamp(call: Call) -> Any:
     """min(max(x, low), high); either limit may be missing, a number or a tensor."""
-    low = call.argument(1, "min") if call.name != "clamp_max" else None
-    high = call.argument(2, "max") if call.name == "clamp" else call.argument(1, "max")
-    low, high = (None if limit is None else _limit(call, limit) for limit in (low, high))
-    operands = [to_operand(call.args[0])] + [to_operand(limit) for limit in (low, high) if limit is not None]
+    low = high = None
+    if call.name == "hardtanh":
+        low, high = call.argument(1, "min_val", -1.0), call.argument(2, "max_val", 1.0)
+    elif call.name == "clamp":
+        low, high = call.argument(1, "min"), call.argument(2, "max")
+    elif call.name == "clamp_min":
+        low = call.argument(1, "min")
+    else:
+        high = call.argument(1, "max")
+    operands = [to_operand(call.args[0])] + [_limit(call, limit) for limit in (low, high) if limit is not None]
 
     def clamped(x: Tensor, *limits: Any) -> Tensor:
         rest = iter(limits)
@@ -78,12 +83,12 @@ def clamp(call: Call) -> Any:
     return elementwise(call.evaluation, clamped, operands, EXACT)
 
 
-def _limit(call: Call, limit: Any) -> Any:
+def _limit(call: Call, limit: Any) -> Operand:
     """A limit as a tensor, so that number and tensor limits can be mixed."""
     if isinstance(limit, Tensor):
-        return limit
-    number = call.arithmetic.literal(float(limit))
-    return torch.tensor(number, dtype=torch.float64, device=call.args[0].device)
+        return to_operand(limit)
+    number, error = to_operand(call.arithmetic.literal(float(limit)), call.arithmetic)
+    return torch.tensor(number, dtype=torch.float64, device=call.args[0].device), error
 
 
 @rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
@@ -127,7 +132,8 @@ def _branch(call: Call, device: torch.device, argument: Any) -> tuple[Tensor, Te
     if isinstance(argument, Tensor):
         return (argument.double() if argument.is_floating_point() else argument), None
     if isinstance(argument, float):
-        return torch.tensor(call.arithmetic.literal(argument), dtype=torch.float64, device=device), None
+        number, error = to_operand(call.arithmetic.literal(argument), call.arithmetic)
+        return torch.tensor(number, dtype=torch.float64, device=device), error
     return torch.tensor(argument, device=device), None
 
 

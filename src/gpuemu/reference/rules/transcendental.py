@@ -29,7 +29,6 @@ LOSSES = {
     "sinh": UNIT_SCALE, "cosh": UNIT_SCALE, "atan": UNIT_SCALE,
     "gelu": ARGUMENT_SCALE, "mish": ARGUMENT_SCALE,
     "log": LOGARITHM, "log2": LOGARITHM, "log10": LOGARITHM, "log1p": LOGARITHM_1P,
-    "leaky_relu": SLOPE,  # exact for positive numbers, a product for negative ones
 }  # fmt: skip
 
 
@@ -119,7 +118,8 @@ def log_sigmoid(call: Call) -> Any:
     return result, result.share()
 
 
-@rule("_prelu_kernel")
-def prelu(call: Call) -> Any:
-    """A leaky ReLU whose slopes are an input."""
-    return elementwise(call.evaluation, call.func, [to_operand(a) for a in call.args[:2]], SLOPE)
+@rule("leaky_relu", "_prelu_kernel")
+def leaky_relu(call: Call) -> Any:
+    """Exact for positive numbers, a product for negative ones; the slope is a number or an input."""
+    operands = [to_operand(call.args[0]), to_operand(call.argument(1, "negative_slope", 0.01), call.arithmetic)]
+    return elementwise(call.evaluation, lambda x, slope: torch.where(x > 0, x, x * slope), operands, SLOPE)
