@@ -116,9 +116,9 @@ class NullEvent:
 
 
 class NullDevice(nullcontext[None]):
-    """`torch.cuda.device(...)`, `torch.cuda.device_of(...)` and `torch.cuda.stream(...)` as context managers."""
+    """The context managers `torch.cuda.device`, `device_of` and `stream`."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *_: Any, **__: Any) -> None:
         super().__init__()
         self.idx = 0
 

@@ -3,13 +3,17 @@
 Within `redirect_to_cpu()`, tensors stay on the CPU and say that they are on `cuda:0`: factories, `.to`, `.cuda`
 and `empty_like(..., device=...)` drop the device word, `is_cuda` and `device` answer as on a device. What torch
 overloads is redirected by a `TorchFunctionMode`, which Python code inside torch does not see, so torch itself
-keeps the truth; the plain functions of `torch.cuda` are replaced for the time. A question that cannot be answered
-raises `CandidateRefusedError`, one line that names it.
+keeps the truth; the plain functions of `torch.cuda` are replaced for the time. A question that cannot be
+answered raises `CandidateRefusedError`, one line that names it.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.abc
+import importlib.machinery
 import importlib.util
+import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from gpuemu.candidates import device_answers
 
@@ -82,7 +86,7 @@ def _answer(value: Any) -> Callable[..., Any]:
 _HANDLERS: dict[Any, Callable[..., Any]] = {
     torch.Tensor.is_cuda.__get__: _answer(True),  # type: ignore[attr-defined]
     torch.Tensor.is_cpu.__get__: _answer(False),  # type: ignore[attr-defined]
-    torch.Tensor.device.__get__: _answer(_DEVICE),  # type: ignore[attr-defined]
+    torch.Tensor.device.__get__: _answer(_DEVICE),
     torch.Tensor.get_device: _answer(0),
     torch.Tensor.cuda: _itself,
     torch.Tensor.pin_memory: _itself,
@@ -98,7 +102,7 @@ class _CpuTier(TorchFunctionMode):
     def __torch_function__(
         self,
         func: Callable[..., Any],
-        types: Any,  # noqa: ARG002
+        types: Any,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
@@ -137,26 +141,48 @@ def _eager(note: device_answers.Note) -> Callable[..., Any]:
     return compile_
 
 
+def _run_backward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The autograd engine with the mode in force: torch leaves it while it serves `tensor.backward()`."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(mode, _CpuTier) for mode in _get_current_function_mode_stack()):  # type: ignore[no-untyped-call]
+            return original(*args, **kwargs)
+        with _CpuTier():
+            return original(*args, **kwargs)
+
+    return run
+
+
 def _refusals() -> dict[str, Any]:
     """Refusals for the public functions of `torch.cuda` that have no answer here."""
     return {
         name: device_answers.refusal(f"torch.cuda.{name}")
         for name, value in vars(torch.cuda).items()
-        if isinstance(value, types.FunctionType) and not name.startswith("_") and value.__module__.startswith("torch")
+        if isinstance(value, types.FunctionType) and name[0] != "_" and value.__module__.startswith("torch")
     }
 
 
 _REFUSALS = _refusals()
 
 
-def _changes(note: device_answers.Note) -> list[tuple[Any, dict[str, Any]]]:
+_current = Redirection()
+
+
+def _note(text: str) -> None:
+    _current.note(text)
+
+
+@functools.cache
+def _changes() -> tuple[tuple[Any, dict[str, Any]], ...]:
     """Objects with the attributes that are replaced in them."""
+    note = _note
     changes: list[tuple[Any, dict[str, Any]]] = [
         (torch.cuda, {**_REFUSALS, **device_answers.cuda_answers(note)}),
         (torch.cuda.nvtx, {name: lambda *_: None for name in ("range_push", "range_pop", "mark")}),
         (torch.version, {"cuda": device_answers.CUDA_VERSION}),
         (torch.backends.cuda, {"is_built": lambda: True}),
         (torch.amp.autocast_mode.autocast, {"__init__": _autocast_arguments(note)}),
+        (torch.autograd, {"_engine_run_backward": _run_backward(torch.autograd.graph._engine_run_backward)}),
         (torch, {"compile": _eager(note), "set_default_device": lambda device: None}),  # noqa: ARG005
     ]
     if hasattr(torch, "accelerator"):
@@ -167,9 +193,61 @@ def _changes(note: device_answers.Note) -> list[tuple[Any, dict[str, Any]]]:
 
         driver_state = {"_active": device_answers.NullDriver(note), "_default": device_answers.NullDriver(note)}
         changes.append((driver, driver_state))
-    return changes
+    return tuple(changes)
 
 
+class _Replacements:
+    """The attributes of `_changes()`, put in place and taken back; what was there is read anew each time."""
+
+    def __init__(self) -> None:
+        self._saved: list[tuple[Any, str, Any]] = []
+
+    def apply(self) -> None:
+        """Put every replacement in place."""
+        for target, values in _changes():
+            before = vars(target)
+            self._saved.extend((target, name, before.get(name, _MISSING)) for name in values)
+            for name, value in values.items():
+                setattr(target, name, value)
+
+    def restore(self) -> None:
+        """Take every replacement back."""
+        while self._saved:
+            target, name, value = self._saved.pop()
+            if value is _MISSING:
+                delattr(target, name)
+            else:
+                setattr(target, name, value)
+
+
+# Modules that look up torch's functions once, for good, when they are imported.
+TRUTHFUL_IMPORTS = ("torch._dynamo",)
+
+
+class _TruthfulFinder(importlib.abc.MetaPathFinder):
+    """Lets the modules of TRUTHFUL_IMPORTS be imported without the replacements."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        """The ordinary spec, with a loader that takes the replacements back while it runs; None for others."""
+        if name not in TRUTHFUL_IMPORTS:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_unredirected(module: types.ModuleType) -> None:
+                _replacements.restore()
+                try:
+                    execute(module)
+                finally:
+                    _replacements.apply()
+
+            spec.loader.exec_module = execute_unredirected  # type: ignore[method-assign]
+        return spec
+
+
+_replacements = _Replacements()
+_finder = _TruthfulFinder()
 _depth = 0
 
 
@@ -180,23 +258,18 @@ def redirect_to_cpu() -> Iterator[Redirection]:
     Raises, from inside the block:
         CandidateRefusedError: a question about the device that has no answer here.
     """
-    global _depth  # noqa: PLW0603
-    redirection = Redirection()
-    saved: list[tuple[Any, dict[str, Any]]] = []
+    global _depth, _current  # noqa: PLW0603
+    outer, _current = _current, Redirection()
     _depth += 1
     try:
-        for target, values in _changes(redirection.note) if _depth == 1 else ():
-            before = vars(target)
-            saved.append((target, {name: before.get(name, _MISSING) for name in values}))
-            for name, value in values.items():
-                setattr(target, name, value)
+        if _depth == 1:
+            _replacements.apply()
+            sys.meta_path.insert(0, _finder)
         with _CpuTier():
-            yield redirection
+            yield _current
     finally:
         _depth -= 1
-        for target, values in reversed(saved):
-            for name, value in values.items():
-                if value is _MISSING:
-                    delattr(target, name)
-                else:
-                    setattr(target, name, value)
+        _current = outer
+        if _depth == 0:
+            sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not _finder]
+            _replacements.restore()

@@ -19,7 +19,7 @@ from triton.runtime import interpreter
 from triton.runtime.jit import KernelParam, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from gpuemu.candidates.triton_builder import Handle, get_numpy_dtype
+from gpuemu.candidates.triton_types import Handle, get_numpy_dtype
 from gpuemu.errors import UsageError
 
 
@@ -82,7 +82,7 @@ def _pointer(value: Any, type_name: str) -> Any:
     tensor = getattr(value, "base", value)
     device = getattr(tensor, "device", None)
     if device is not None and device.type != "cpu":
-        raise UsageError(f"an interpreted kernel takes CPU tensors; an argument lies on {device}: move it with .cpu()")
+        raise UsageError(f"an interpreted kernel takes CPU tensors; an argument lies on {device}: use .cpu()")
     dtype = tl.str_to_ty(type_name, None)
     return tl.tensor(Handle(np.array([value.data_ptr()], np.uint64), dtype), dtype)
 

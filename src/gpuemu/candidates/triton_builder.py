@@ -18,72 +18,9 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
 from gpuemu.candidates import triton_libdevice, triton_memory
-from gpuemu.candidates.triton_numbers import (
-    BFLOAT16,
-    FLOAT8,
-    FLOAT32,
-    FLOAT64,
-    Array,
-    decode_float8,
-    encode_float8,
-    fma,
-    step_toward_zero,
-    to_float,
-    to_integer,
-)
+from gpuemu.candidates.triton_numbers import BFLOAT16, FLOAT32, FLOAT64, Array, fma
+from gpuemu.candidates.triton_types import Handle, convert, get_numpy_dtype, to_values
 from gpuemu.errors import CandidateRefusedError
-
-Handle = interpreter.TensorHandle
-_ADDRESS = np.dtype(np.uint64)
-_NUMPY_DTYPES = {
-    "int1": np.dtype(np.bool_),
-    "fp16": np.dtype(np.float16),
-    "bf16": BFLOAT16,
-    "fp32": FLOAT32,
-    "fp64": FLOAT64,
-    **{f"{sign}int{bits}": np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)},
-    **dict.fromkeys(FLOAT8, np.dtype(np.uint8)),
-}
-
-
-def get_numpy_dtype(dtype: Any) -> np.dtype[Any]:
-    """The NumPy dtype that holds a Triton scalar, block or pointer type; bfloat16 is ml_dtypes' own."""
-    scalar = dtype.scalar
-    return _ADDRESS if isinstance(scalar, tl.pointer_type) else _NUMPY_DTYPES[scalar.name]
-
-
-def to_values(data: Array, dtype: Any) -> Array:
-    """The numbers that `data` of Triton scalar type `dtype` stands for: fp8 codes decoded, else unchanged."""
-    return decode_float8(data, FLOAT8[dtype.name]) if dtype.is_fp8() else data
-
-
-def convert(data: Array, source: Any, target: Any, toward_zero: bool = False) -> Array:
-    """`data` of Triton scalar type `source` as `target`, rounded once, to nearest even or toward zero."""
-    values = to_values(data, source)
-    if target.is_fp8():
-        form = FLOAT8[target.name]
-        codes = encode_float8(values, form)
-        if not toward_zero:
-            return codes
-        too_large = np.abs(decode_float8(codes, form)) > np.abs(values.astype(np.float64))
-        return codes - too_large.astype(np.uint8)
-    numpy_dtype = get_numpy_dtype(target)
-    if target.is_floating():
-        rounded = to_float(values, numpy_dtype)
-        return step_toward_zero(rounded, values) if toward_zero else rounded
-    if values.dtype.kind in "iub":
-        return values.astype(numpy_dtype)
-    return to_integer(values, numpy_dtype)
-
-
-def convert_to_bits(data: Array, source: Any, target: Any, rounding_mode: Any) -> Array:
-    """`convert` in the form of Triton's own `_convert_float`: the result's bit patterns."""
-    toward_zero = rounding_mode == interpreter._ir.ROUNDING_MODE.RTZ
-    if data.dtype == np.uint16 and source == tl.bfloat16:
-        data = data.view(BFLOAT16)
-    result = np.ascontiguousarray(convert(data, source, target, toward_zero))
-    return result.view(np.dtype(f"u{result.dtype.itemsize}"))
-
 
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
 
@@ -96,7 +33,7 @@ def _refuse_float8(handle: Any) -> None:
 
 
 class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
-    """Triton's interpreter builder with sound numbers; the grid state and all shape operations are inherited."""
+    """Triton's interpreter builder with sound numbers; grid state and shape operations are inherited."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,7 +45,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
             shape, dtype
         )
 
-    def __getattr__(self, name: str) -> NoReturn:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("create_"):
             raise CandidateRefusedError(f"Triton's interpreter does not implement {name} (CPU tier)")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -180,17 +117,17 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         return Handle(high, lhs.dtype.scalar)
 
     def create_extern_elementwise(
-        self, lib_name: str, lib_path: str, symbol: str, args: Any, ret_type: Any, is_pure: bool
+        self, _library: str, _path: str, symbol: str, args: Any, ret_type: Any, _is_pure: bool
     ) -> Any:
         result = triton_libdevice.call(symbol, [arg.data for arg in args])
         return Handle(result.astype(get_numpy_dtype(ret_type), copy=False), ret_type.scalar)
 
-    def create_inline_asm(self, *args: Any, **kwargs: Any) -> NoReturn:
+    def create_inline_asm(self, *_: Any, **__: Any) -> NoReturn:
         raise CandidateRefusedError("tl.inline_asm_elementwise is not available on the CPU tier")
 
     # dot
 
-    def create_dot(self, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
+    def create_dot(self, a: Any, b: Any, d: Any, *_precision: Any) -> Any:
         if a.dtype.is_floating():
             wide = FLOAT64 if d.data.dtype == FLOAT64 else FLOAT32
             left, right = (to_values(x.data, x.dtype.scalar).astype(wide) for x in (a, b))
@@ -201,7 +138,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
 
     # memory
 
-    def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *cache: Any) -> Any:
+    def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *_cache: Any) -> Any:
         element = ptrs.get_element_ty()
         dtype = get_numpy_dtype(element)
         if other is not None:
@@ -212,7 +149,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
             fill = self.fill_masked(dtype, ptrs.data.shape)
         return Handle(triton_memory.load(ptrs.data, _array(mask), fill, dtype), element)
 
-    def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *cache: Any) -> None:
+    def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *_cache: Any) -> None:
         triton_memory.store(ptrs.data, value.data, _array(mask), get_numpy_dtype(ptrs.get_element_ty()))
 
     def create_atomic_rmw(self, operation: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
@@ -239,8 +176,8 @@ def _array(mask: Any) -> Array:
 class RepairedSemantic(TritonSemantic):  # type: ignore[misc]
     """Triton's semantic layer; a load notes whether it was given a fill value.
 
-    Triton tests `if other`, which in the interpreter is the truth of the *value*: a scalar or one-element fill
-    of 0 counts as none. That is harmless as long as masked lanes read 0, and wrong as soon as they are poisoned.
+    Triton tests `if other`, which in the interpreter is the truth of the *value*: a scalar or one-element
+    fill of 0 counts as none. That is harmless while masked lanes read 0, and wrong once they are poisoned.
     """
 
     def load(self, ptr: Any, mask: Any, other: Any, *rest: Any, **options: Any) -> Any:
@@ -253,10 +190,3 @@ class RepairedSemantic(TritonSemantic):  # type: ignore[misc]
 
 BUILDER = RepairedBuilder()
 SEMANTIC = RepairedSemantic(BUILDER)
-
-
-def to_scaled_operand(handle: Any) -> Array:
-    """Operand of `tl.dot_scaled` as float32; packed fp4 (uint8) is unpacked by Triton's own table."""
-    if handle.dtype == tl.uint8:
-        return interpreter._e2m1_to_f32(handle.data)  # type: ignore[no-any-return]
-    return to_values(handle.data, handle.dtype.scalar).astype(FLOAT32)

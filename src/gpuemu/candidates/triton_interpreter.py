@@ -2,11 +2,14 @@
 
 `install()` replaces, in this process and until `uninstall()`:
 
-- the interpreter's numbers, so that bfloat16 and fp8 compute and convert as on a device (`triton_builder`,
-  `triton_numbers`, `triton_memory`), reductions and scans (`triton_reduction`) and libdevice (`triton_libdevice`);
+- the interpreter's numbers, so that bfloat16 and fp8 compute and convert as on a device (`triton_numbers`,
+  `triton_types`, `triton_builder`, `triton_memory`), its reductions and scans (`triton_reduction`) and
+  libdevice (`triton_libdevice`);
 - how a kernel's Python is read, so that masks, conditions and loops mean what the compiler makes of them
-  (`triton_source`), and its arguments, so that scalars have the types of a compiled launch (`triton_arguments`);
-- the launch (`triton_launch`): programs are counted and the language is patched once a launch (`triton_language`);
+  (`triton_source`), and its arguments, so that scalars have the types of a compiled launch
+  (`triton_arguments`);
+- the launch (`triton_launch`): programs are counted, the language is patched once a launch
+  (`triton_language`);
 - `@triton.autotune`, which takes its first configuration that survives pruning instead of timing them.
 
 Kernels are interpreted whether or not TRITON_INTERPRET was set when they were decorated.
@@ -89,17 +92,17 @@ def _changes() -> list[tuple[Any, str, Any]]:
     from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
-    from gpuemu.candidates import triton_builder, triton_launch
+    from gpuemu.candidates import triton_builder, triton_launch, triton_types
 
     changes: list[tuple[Any, str, Any]] = [
-        (interpreter, "_get_np_dtype", triton_builder.get_numpy_dtype),
-        (interpreter, "_convert_float", triton_builder.convert_to_bits),
+        (interpreter, "_get_np_dtype", triton_types.get_numpy_dtype),
+        (interpreter, "_convert_float", triton_types.convert_to_bits),
         (interpreter, "interpreter_builder", triton_builder.BUILDER),
         (interpreter, "interpreter_semantic", triton_builder.SEMANTIC),
         (Autotuner, "run", _run_first_configuration),
     ]
     if hasattr(interpreter, "_mxfp_value_handle_to_float32"):
-        changes.append((interpreter, "_mxfp_value_handle_to_float32", triton_builder.to_scaled_operand))
+        changes.append((interpreter, "_mxfp_value_handle_to_float32", triton_types.to_scaled_operand))
     for kind in (interpreter.InterpretedFunction, JITFunction):
         changes.append((kind, "run", _run))
         changes.append((kind, "__call__", triton_launch.run_device_function))

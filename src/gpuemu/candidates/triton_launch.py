@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 import triton
 from triton.runtime.errors import InterpreterError
 
@@ -88,7 +89,7 @@ def _three(grid: Any) -> tuple[int, int, int]:
 
 
 def run_kernel(kernel: Any, grid: Any, hooks: Sequence[Callable[..., Any]], args: Any, kwargs: Any) -> None:
-    """Launch `kernel` (a JITFunction or InterpretedFunction) over `grid`, a tuple or a function of the arguments.
+    """Launch `kernel` (JITFunction or InterpretedFunction) over `grid`, a tuple or function of the arguments.
 
     Raises:
         InterpreterError: a program raised; its exception is the cause.
@@ -100,7 +101,8 @@ def run_kernel(kernel: Any, grid: Any, hooks: Sequence[Callable[..., Any]], args
     _record(kernel.fn.__name__, sizes)
     with triton_language.active():
         triton_language.enter_globals(kernel.fn.__globals__)
-        values = {p.name: convert(p, bound[p.name]) for p in _parameters(kernel)}
+        with torch._C.DisableTorchFunction():  # the truth about tensors, whatever `device_redirect` says
+            values = {p.name: convert(p, bound[p.name]) for p in _parameters(kernel)}
         BUILDER.set_grid_dim(*sizes)
         try:
             function = rewrite(kernel.fn)

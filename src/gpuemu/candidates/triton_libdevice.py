@@ -1,9 +1,9 @@
 """CUDA's libdevice functions on NumPy arrays, by symbol (`__nv_tanhf`), for interpreted Triton kernels.
 
 Names and meaning: NVIDIA, "libdevice User's Guide", part "Function Descriptions". Single-precision results are
-computed in float64 and rounded once, so they are at least as accurate as the device's. The `fast_` variants give
-the accurate result: a device may differ by the error that its guide states. Symbols whose rounding direction
-differs from nearest, and rare special functions, are refused by name.
+computed in float64 and rounded once, so they are at least as accurate as the device's. The `fast_` variants
+give the accurate result: a device may differ by the error that its guide states. Symbols whose rounding
+direction differs from nearest, and rare special functions, are refused by name.
 """
 
 from __future__ import annotations
@@ -22,15 +22,20 @@ Function = Callable[..., Any]
 
 def _special(name: str) -> Function:
     function = getattr(torch.special, name)
-    return lambda *arrays: function(*(torch.from_numpy(np.array(x, np.float64)) for x in arrays)).numpy()
+
+    def call(*arrays: Array) -> Any:
+        with torch._C.DisableTorchFunction():  # not the candidate's call: keep `device_redirect` out
+            return function(*(torch.from_numpy(np.array(x, np.float64)) for x in arrays)).numpy()
+
+    return call
 
 
-def _round_half_away(x: Array) -> Array:
+def _round_half_away(x: Array) -> Any:
     whole = np.trunc(x)
     return np.copysign(whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0.0), x)
 
 
-def _integer_power(x: Array, n: Array) -> Array:
+def _integer_power(x: Array, n: Array) -> Any:
     return np.power(x, n.astype(np.float64))
 
 
@@ -49,22 +54,25 @@ def _saturate(x: Array) -> Array:
     return np.where(np.isnan(x), 0.0, np.clip(x, 0.0, 1.0))
 
 
+def _pairs(text: str) -> dict[str, str]:
+    """`a=b c` as {a: b, c: c}: libdevice's name and the library's."""
+    return {ours: theirs or ours for ours, _, theirs in (pair.partition("=") for pair in text.split())}
+
+
+_NUMPY_NAMES = _pairs(
+    "floor ceil trunc rint sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh hypot copysign fmod "
+    "cbrt fabs=abs asin=arcsin acos=arccos atan=arctan atan2=arctan2 asinh=arcsinh acosh=arccosh atanh=arctanh "
+    "pow=power nearbyint=rint fast_exp=exp fast_log=log fast_log2=log2 fast_log10=log10 fast_sin=sin "
+    "fast_cos=cos fast_tan=tan fast_pow=power fast_fdivide=divide"
+)
+_SPECIAL_NAMES = _pairs(
+    "erf erfc erfinv erfcx lgamma=gammaln normcdf=ndtr normcdfinv=ndtri cyl_bessel_i0=i0 cyl_bessel_i1=i1"
+)
+
 # Real functions of float64 arrays, by the name without `__nv_` and without the single-precision `f`.
 _REAL: dict[str, Function] = {
-    **{name: getattr(np, name) for name in (
-        "floor", "ceil", "trunc", "rint", "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
-        "sin", "cos", "tan", "sinh", "cosh", "tanh", "hypot", "copysign", "fmod", "cbrt",
-    )},
-    **{name: getattr(np, full) for name, full in {
-        "fabs": "abs", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2",
-        "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "pow": "power", "nearbyint": "rint",
-        "fast_exp": "exp", "fast_log": "log", "fast_log2": "log2", "fast_log10": "log10", "fast_sin": "sin",
-        "fast_cos": "cos", "fast_tan": "tan", "fast_pow": "power", "fast_fdivide": "divide",
-    }.items()},
-    **{name: _special(full) for name, full in {
-        "erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "erfcx": "erfcx", "lgamma": "gammaln",
-        "normcdf": "ndtr", "normcdfinv": "ndtri", "cyl_bessel_i0": "i0", "cyl_bessel_i1": "i1",
-    }.items()},
+    **{ours: getattr(np, theirs) for ours, theirs in _NUMPY_NAMES.items()},
+    **{ours: _special(theirs) for ours, theirs in _SPECIAL_NAMES.items()},
     "rsqrt": lambda x: 1.0 / np.sqrt(x),
     "rcbrt": lambda x: 1.0 / np.cbrt(x),
     "exp10": lambda x: np.power(10.0, x),
@@ -85,7 +93,7 @@ _REAL: dict[str, Function] = {
 }
 
 
-def multiply_high(x: Array, y: Array) -> Array:
+def multiply_high(x: Array, y: Array) -> Any:
     """Upper half of the product of two integer arrays of one dtype, taken as unsigned bit patterns."""
     bits = 8 * x.dtype.itemsize
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
@@ -101,7 +109,7 @@ def multiply_high(x: Array, y: Array) -> Array:
     return (l1 * r1 + (middle >> half) + (carry >> half)).view(x.dtype)
 
 
-def _signed_multiply_high(x: Array, y: Array) -> Array:
+def _signed_multiply_high(x: Array, y: Array) -> Any:
     # Hacker's Delight (2nd edition) section 8-3: signed high word from the unsigned one.
     return multiply_high(x, y) - np.where(x < 0, y, 0) - np.where(y < 0, x, 0)
 
@@ -130,23 +138,53 @@ def _reverse_bits(x: Array) -> Array:
 
 # Functions that keep their operands' dtype, or name their result's dtype themselves.
 _EXACT: dict[str, Function] = {
-    "clz": _count_leading_zeros, "clzll": _count_leading_zeros,
-    "ffs": _find_first_set, "ffsll": _find_first_set,
-    "popc": _count_ones, "popcll": _count_ones,
-    "brev": _reverse_bits, "brevll": _reverse_bits,
-    "umulhi": multiply_high, "umul64hi": multiply_high,
-    "mulhi": _signed_multiply_high, "mul64hi": _signed_multiply_high,
-    "abs": np.abs, "llabs": np.abs, "fabsf": np.abs,
-    "isnanf": np.isnan, "isnand": np.isnan, "isinff": np.isinf, "isinfd": np.isinf,
-    "finitef": np.isfinite, "isfinited": np.isfinite, "signbitf": np.signbit, "signbitd": np.signbit,
-    "nextafterf": np.nextafter, "nextafter": np.nextafter,
-    "fmaf": fma, "fma": fma, "fmaf_rn": fma, "fma_rn": fma,
-    "fadd_rn": np.add, "dadd_rn": np.add, "fsub_rn": np.subtract, "dsub_rn": np.subtract,
-    "fmul_rn": np.multiply, "dmul_rn": np.multiply, "fdiv_rn": np.divide, "ddiv_rn": np.divide,
-    "frcp_rn": np.reciprocal, "drcp_rn": np.reciprocal, "fsqrt_rn": np.sqrt, "dsqrt_rn": np.sqrt,
-    "int_as_float": lambda x: x.view(np.float32), "uint_as_float": lambda x: x.view(np.float32),
-    "float_as_int": lambda x: x.view(np.int32), "float_as_uint": lambda x: x.view(np.uint32),
-    "longlong_as_double": lambda x: x.view(np.float64), "double_as_longlong": lambda x: x.view(np.int64),
+    "clz": _count_leading_zeros,
+    "clzll": _count_leading_zeros,
+    "ffs": _find_first_set,
+    "ffsll": _find_first_set,
+    "popc": _count_ones,
+    "popcll": _count_ones,
+    "brev": _reverse_bits,
+    "brevll": _reverse_bits,
+    "umulhi": multiply_high,
+    "umul64hi": multiply_high,
+    "mulhi": _signed_multiply_high,
+    "mul64hi": _signed_multiply_high,
+    "abs": np.abs,
+    "llabs": np.abs,
+    "fabsf": np.abs,
+    "isnanf": np.isnan,
+    "isnand": np.isnan,
+    "isinff": np.isinf,
+    "isinfd": np.isinf,
+    "finitef": np.isfinite,
+    "isfinited": np.isfinite,
+    "signbitf": np.signbit,
+    "signbitd": np.signbit,
+    "nextafterf": np.nextafter,
+    "nextafter": np.nextafter,
+    "fmaf": fma,
+    "fma": fma,
+    "fmaf_rn": fma,
+    "fma_rn": fma,
+    "fadd_rn": np.add,
+    "dadd_rn": np.add,
+    "fsub_rn": np.subtract,
+    "dsub_rn": np.subtract,
+    "fmul_rn": np.multiply,
+    "dmul_rn": np.multiply,
+    "fdiv_rn": np.divide,
+    "ddiv_rn": np.divide,
+    "frcp_rn": np.reciprocal,
+    "drcp_rn": np.reciprocal,
+    "fsqrt_rn": np.sqrt,
+    "dsqrt_rn": np.sqrt,
+    "int_as_float": lambda x: x.view(np.float32),
+    "uint_as_float": lambda x: x.view(np.float32),
+    "float_as_int": lambda x: x.view(np.int32),
+    "float_as_uint": lambda x: x.view(np.uint32),
+    "longlong_as_double": lambda x: x.view(np.float64),
+    "double_as_longlong": lambda x: x.view(np.int64),
 }
 
 _INTEGER_OF = {"int": np.int32, "uint": np.uint32, "ll": np.int64, "ull": np.uint64}

@@ -5,7 +5,7 @@ int64 go through float32) and their float-to-integer casts are undefined outside
 defined here instead is what NVIDIA's instructions do (PTX ISA 8.7, sections "cvt" and "fma"):
 
 - float to float: round to nearest, ties to even; NaN stays NaN;
-- float to integer: toward zero, saturating, NaN gives 0; 8-bit targets convert to 16 bits and keep the low byte;
+- float to integer: toward zero, saturating, NaN gives 0; 8-bit targets keep the low byte of a 16-bit result;
 - fp8: round to nearest even, saturating at the largest finite value (`cvt.rn.satfinite`), NaN stays NaN.
 """
 
@@ -59,7 +59,7 @@ def _integer_to_float64_odd(x: Array) -> Array:
 
 
 def to_float(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Any real array as the float `dtype` (float16, bfloat16, float32, float64), rounded once to nearest even."""
+    """Any real array as the float `dtype` (float16, bfloat16, float32, float64), rounded once, to even."""
     if x.dtype == dtype:
         return x
     if x.dtype == np.bool_:
@@ -84,7 +84,7 @@ def to_integer(x: Array, dtype: np.dtype[Any]) -> Array:
     above = whole >= float(limits.max)  # float(2**63 - 1) is 2**63: from there on the result is the maximum
     below = whole <= float(limits.min)
     inside = np.where(above | below, 0.0, whole).astype(carrier)
-    clipped = np.where(below, carrier.type(limits.min), inside)
+    clipped: Array = np.where(below, carrier.type(limits.min), inside)
     clipped = np.where(above, carrier.type(limits.max), clipped)
     return clipped.astype(dtype)
 
@@ -100,7 +100,7 @@ def fma(x: Array, y: Array, z: Array) -> Array:
 
 def _fma_float64(x: Array, y: Array, z: Array) -> Array:
     x, y, z = np.broadcast_arrays(x, y, z)
-    result = x * y + z
+    result: Array = x * y + z
     for index in np.ndindex(result.shape):
         operands = float(x[index]), float(y[index]), float(z[index])
         if np.isfinite(operands).all():
@@ -151,7 +151,7 @@ def _float8_values(form: Float8) -> Array:
     exponent = (code & 0x7F) >> form.fraction_bits
     hidden = np.where(exponent > 0, 1 << form.fraction_bits, 0)
     scale = np.maximum(exponent, 1) - form.bias - form.fraction_bits
-    value = np.where(code & 0x80, -1.0, 1.0) * np.ldexp((fraction + hidden).astype(np.float64), scale)
+    value: Array = np.where(code & 0x80, -1.0, 1.0) * np.ldexp((fraction + hidden).astype(np.float64), scale)
     magnitude = code & 0x7F
     if form.infinity_code is not None:
         value = np.where(magnitude == form.infinity_code, np.where(code & 0x80, -np.inf, np.inf), value)
@@ -188,4 +188,5 @@ def step_toward_zero(rounded: Array, exact: Array) -> Array:
     """Turn rounding to nearest into rounding toward zero: where |rounded| > |exact|, one step back."""
     bits = np.ascontiguousarray(rounded).view(np.dtype(f"u{rounded.dtype.itemsize}"))
     too_large = np.abs(rounded.astype(np.float64)) > np.abs(exact.astype(np.float64))
-    return (bits - too_large.astype(bits.dtype)).view(rounded.dtype)
+    stepped: Array = (bits - too_large.astype(bits.dtype)).view(rounded.dtype)
+    return stepped

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from gpuemu.candidates.triton_builder import SEMANTIC, Handle, get_numpy_dtype
+from gpuemu.candidates.triton_builder import SEMANTIC
 from gpuemu.candidates.triton_numbers import BFLOAT16, Array
+from gpuemu.candidates.triton_types import Handle, get_numpy_dtype
 
 Combine = Callable[..., Any]
 DeviceCall = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -71,7 +72,7 @@ class Combiner:
 
 
 def _tree(arrays: list[Array], combine: Combiner) -> list[Array]:
-    """Reduce axis 0 (a power of two, as every block dimension) by combining neighbours until one row is left."""
+    """Reduce axis 0 (a power of two, as every block dimension) by combining neighbours down to one row."""
     while arrays[0].shape[0] > 1:
         arrays = combine([x[0::2] for x in arrays], [x[1::2] for x in arrays])
     return [x[0] for x in arrays]
@@ -100,7 +101,8 @@ def _unwrap(value: Any) -> Any:
 
 
 def _normalise(operands: Any, axis: Any) -> tuple[list[Any], int | None]:
-    tensors = [SEMANTIC.to_tensor(t) for t in (operands if isinstance(operands, (tuple, tl.tuple)) else (operands,))]
+    several = isinstance(operands, (tuple, tl.tuple))
+    tensors = [SEMANTIC.to_tensor(t) for t in (operands if several else (operands,))]
     axis, rank = _unwrap(axis), len(tensors[0].shape)
     if axis is None:
         return tensors, None

@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, attr-defined"
 """Tiny kernels with known answers: what `gpuemu doctor` asks of the interpreter on this machine.
 
 Each check is a fault that some Triton version's own interpreter shows; `find_faults` names those that are left.
@@ -14,67 +15,67 @@ from triton.language.extra import libdevice
 
 
 @triton.jit
-def _multiply_add(x, y, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _multiply_add(x, y, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     value = tl.load(x + i)
     tl.store(y + i, value * value + value)
 
 
 @triton.jit
-def _cast(x, y, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _cast(x, y, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(y + i, tl.load(x + i).to(y.dtype.element_ty))
 
 
 @triton.jit
-def _sum(x, y, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _sum(x, y, BLOCK: tl.constexpr):
     tl.store(y, tl.sum(tl.load(x + tl.arange(0, BLOCK)), axis=0))
 
 
 @triton.jit
-def _count_larger(x, y, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _count_larger(x, y, BLOCK: tl.constexpr):
     value = tl.load(x + tl.arange(0, BLOCK))
     tl.store(y, tl.sum((value > 1.0).to(tl.float32), axis=0))
 
 
 @triton.jit
-def _argmax(x, y, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _argmax(x, y, BLOCK: tl.constexpr):
     tl.store(y, tl.argmax(tl.load(x + tl.arange(0, BLOCK)), axis=0))
 
 
 @triton.jit
-def _scalars(y, eps, n, flag):  # type: ignore[no-untyped-def]
+def _scalars(y, eps, n, flag):
     large = n.to(tl.int64) * 65536
     tl.store(y, eps.to(tl.float32) + large.to(tl.float32) + flag.to(tl.float32))
 
 
 @triton.jit
-def _mask(x, y, low, high, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _mask(x, y, low, high, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(y + i, tl.load(x + i), mask=(i >= low) and (i < high))
 
 
 @triton.jit
-def _wrap(y, n):  # type: ignore[no-untyped-def]
+def _wrap(y, n):
     for i in range(n - 1, n):
         tl.store(y, (i * 1000000000).to(tl.int64))
 
 
 @triton.jit
-def _dot(x, y, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _dot(x, y, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     block = tl.load(x + i[:, None] * BLOCK + i[None, :])
     tl.store(y + i[:, None] * BLOCK + i[None, :], tl.dot(block, block, input_precision="ieee"))
 
 
 @triton.jit
-def _atomic(x, y, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _atomic(x, y, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.atomic_add(y + i * 0, tl.load(x + i))
 
 
 @triton.jit
-def _library(x, y, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def _library(x, y, BLOCK: tl.constexpr):
     i = tl.arange(0, BLOCK)
     tl.store(y + i, libdevice.tanh(tl.load(x + i)))
 

@@ -21,8 +21,9 @@ import numpy as np
 import triton.language as tl
 from triton.compiler.code_generator import CodeGenerator
 
-from gpuemu.candidates.triton_builder import SEMANTIC, Handle, get_numpy_dtype
+from gpuemu.candidates.triton_builder import SEMANTIC
 from gpuemu.candidates.triton_reduction import BlockConditionError
+from gpuemu.candidates.triton_types import Handle, get_numpy_dtype
 
 _SUPPORT = "__gpuemu_semantics__"
 _FACTORY = "__gpuemu_factory__"
@@ -47,10 +48,10 @@ def _loop_values(start: Any, stop: Any, step: Any) -> Iterator[Any]:
         yield tl.tensor(Handle(np.array([value]).astype(numpy_dtype), kind), kind)
 
 
-def loop_range(first: Any, second: Any = None, step: Any = 1, **options: Any) -> Iterator[Any]:
+def loop_range(first: Any, second: Any = None, step: Any = 1, **_hints: Any) -> Iterator[Any]:
     """`range` and `tl.range` of a kernel: yields scalars of the promoted integer type (visit_For).
 
-    `options` (num_stages and other scheduling hints) do not change values.
+    num_stages and other scheduling hints do not change values.
     """
     start, stop = (0, first) if second is None else (first, second)
     return _loop_values(start, stop, 1 if step is None else step)
@@ -185,7 +186,8 @@ class _Rewriter(ast.NodeTransformer):
             return self.generic_visit(node)
         if not _HAS_CHAINED_COMPARISON:
             raise NotImplementedError("simultaneous multiple comparison is not supported by this Triton")
-        left, parts = node.left, []
+        left = node.left
+        parts: list[ast.expr] = []
         for op, right in zip(node.ops, node.comparators, strict=True):
             name = self._temporary()
             middle: ast.expr = right

@@ -1,9 +1,9 @@
 """Every arithmetic, cast and comparison of `triton.language` on bfloat16, over all bit patterns.
 
-The truth is exact arithmetic rounded once to bfloat16. float64 holds the exact product, and a sum, quotient or
-square root to so many bits that rounding it again to 8 bits cannot differ (S. A. Figueroa, "When is double
-rounding innocuous?", ACM SIGNUM 30(3), 1995: 53 >= 2*8 + 2); the rounding itself is a search in the table of all
-bfloat16 values, which shares nothing with the code under test.
+The truth is exact arithmetic rounded once to bfloat16. float64 holds the exact product, and a sum or quotient
+to so many bits that rounding it again to 8 bits cannot differ (S. A. Figueroa, "When is double rounding
+innocuous?", ACM SIGNUM 30(3), 1995: 53 >= 2*8 + 2); the rounding itself is a search in the table of all bfloat16
+values, which shares nothing with the code under test.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _MAGNITUDES = (np.arange(0x7F80, dtype=np.uint32) << 16).view(np.float32).astype
 # 2**128 stands for infinity: its pattern is even, so a tie with the largest finite value goes there.
 _TABLE = np.concatenate([_MAGNITUDES, [2.0**128]])
 _SPECIAL = np.array(
-    [0x0000, 0x8000, 0x0001, 0x8001, 0x007F, 0x0080, 0x3F80, 0xBF80, 0x3F00, 0x3F7F, 0x4000, 0x42FE, 0x7F7F, 0xFF7F,
-     0x7F80, 0xFF80, 0x7FC0, 0xFFC0, 0x7F81, 0x1900, 0x0100, 0x6000],
+    [0x0000, 0x8000, 0x0001, 0x8001, 0x007F, 0x0080, 0x3F80, 0xBF80, 0x3F00, 0x3F7F, 0x4000]
+    + [0x42FE, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0, 0xFFC0, 0x7F81, 0x1900, 0x0100, 0x6000],
     np.uint16,
-)  # fmt: skip
+)
 
 
 def round_to_bfloat16(exact: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -73,7 +73,9 @@ def apply_unary(op: str, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def apply_binary(op: str, x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+def apply_binary(
+    op: str, x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype = torch.bfloat16
+) -> torch.Tensor:
     out = torch.zeros(x.numel(), dtype=dtype)
     kernels.binary[(1,)](x, y, out, OP=op, BLOCK=x.numel())
     return out
@@ -226,7 +228,9 @@ def test_bfloat16_to_another_dtype(dtype: torch.dtype) -> None:
     if dtype.is_floating_point:
         assert np.array_equal(y.double().numpy(), x.to(dtype).double().numpy(), equal_nan=True)
         return
-    carrier = torch.iinfo(torch.int16 if dtype == torch.int8 else torch.int32 if dtype == torch.uint8 else dtype)
+    carrier = torch.iinfo(
+        torch.int16 if dtype == torch.int8 else torch.int32 if dtype == torch.uint8 else dtype
+    )
     inside = x.float().abs() < carrier.max if dtype != torch.uint8 else (x.float() >= 0) & (x.float() < 65536)
     expected = x[inside].to(torch.int64).to(dtype)
     assert torch.equal(y[inside], expected)

@@ -60,7 +60,9 @@ def test_installed_restores_after_an_exception(bare: None) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.5.1", "3.10.0", "2.3.0", "4.0", "unknown"])
-def test_an_untested_version_is_refused_in_one_line(version: str, bare: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untested_version_is_refused_in_one_line(
+    version: str, bare: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(environment, "get_package_version", lambda name: version)
     with pytest.raises(UnsupportedEnvironmentError) as caught:
         triton_interpreter.install()
@@ -103,7 +105,9 @@ def test_autotune_takes_the_first_configuration_without_timing(interpreted: None
 
 def test_autotune_respects_pruning(interpreted: None) -> None:
     configurations = [triton.Config({"BLOCK": 4, "NAME": 1}), triton.Config({"BLOCK": 8, "NAME": 2})]
-    prune = {"early_config_prune": lambda configs, named, **kwargs: [c for c in configs if c.kwargs["BLOCK"] == 8]}
+    prune = {
+        "early_config_prune": lambda configs, named, **kwargs: [c for c in configs if c.kwargs["BLOCK"] == 8]
+    }
     tuned = triton.autotune(configurations, key=["n"], prune_configs_by=prune)(scale)
     y = torch.zeros(6)
     tuned[(1,)](torch.arange(6.0), y, 6, 2.0)
@@ -158,6 +162,6 @@ def test_everything_works_without_the_environment_variable(monkeypatch: pytest.M
     # Here triton.language itself was imported for a device: tl.sum is a JITFunction.
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     command = [sys.executable, "-W", "ignore", "-c", _SCRIPT, str(Path(__file__).parent)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "()"

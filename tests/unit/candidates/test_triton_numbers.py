@@ -27,7 +27,9 @@ def nearest_bfloat16(value: Fraction) -> float:
     if abs(value) >= largest + Fraction(2) ** 119:  # half a step above the largest: 2**127 / 2**7 / 2
         return float("inf") if value > 0 else float("-inf")
     high = min(int(np.searchsorted(_FINITE, float(value))), len(_FINITE) - 1)
-    near = sorted(range(max(high - 2, 0), min(high + 3, len(_FINITE))), key=lambda i: abs(Fraction(_FINITE[i]) - value))
+    near = sorted(
+        range(max(high - 2, 0), min(high + 3, len(_FINITE))), key=lambda i: abs(Fraction(_FINITE[i]) - value)
+    )
     best, second = (Fraction(_FINITE[i]) for i in near[:2])
     if best != second and abs(best - value) == abs(second - value):
         even = [float(b) for b in (best, second) if _bits(float(b)) % 2 == 0]
@@ -176,7 +178,11 @@ def test_e4m3_is_not_rounded_through_bfloat16() -> None:
 @pytest.mark.parametrize(
     ("dtype", "values", "expected"),
     [
-        (np.int32, [3e9, -3e9, np.nan, 2.9, -2.9, np.inf, -np.inf], [2**31 - 1, -(2**31), 0, 2, -2, 2**31 - 1, -(2**31)]),
+        (
+            np.int32,
+            [3e9, -3e9, np.nan, 2.9, -2.9, np.inf, -np.inf],
+            [2**31 - 1, -(2**31), 0, 2, -2, 2**31 - 1, -(2**31)],
+        ),
         (np.uint32, [5e9, -1.0, np.nan, 7.9], [2**32 - 1, 0, 0, 7]),
         (np.int64, [1e19, -1e19, np.nan, 2.0**62], [2**63 - 1, -(2**63), 0, 2**62]),
         (np.uint64, [1e20, -5.0, 2.0**63], [2**64 - 1, 0, 2**63]),

@@ -30,7 +30,9 @@ def scan_rows(op: str, x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-def integers(dtype: torch.dtype, low: int = -8, high: int = 9, shape: tuple[int, int] = (4, 16)) -> torch.Tensor:
+def integers(
+    dtype: torch.dtype, low: int = -8, high: int = 9, shape: tuple[int, int] = (4, 16)
+) -> torch.Tensor:
     """Small integers, whose sums are exact in every dtype here."""
     return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(2)).to(dtype)
 

@@ -25,5 +25,7 @@ def test_a_check_that_raises_is_a_fault_with_its_reason() -> None:
         def broken() -> bool:
             raise ValueError("first line\nsecond line")
 
-        faults = triton_selfcheck.find_faults([("good", lambda: True), ("bad", lambda: False), ("broken", broken)])
+        faults = triton_selfcheck.find_faults(
+            [("good", lambda: True), ("bad", lambda: False), ("broken", broken)]
+        )
     assert faults == ("bad: wrong result", "broken: ValueError: first line")

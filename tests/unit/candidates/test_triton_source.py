@@ -62,7 +62,9 @@ def test_chained_comparison_is_a_conjunction_or_refused_as_by_the_compiler() -> 
         chained[(1,)](torch.arange(8.0), y, 2, 6, BLOCK=8)
         assert [i for i in range(8) if y[i] >= 0] == [2, 3, 4, 5]
     else:
-        with pytest.raises((InterpreterError, NotImplementedError), match="multiple comparison is not supported"):
+        with pytest.raises(
+            (InterpreterError, NotImplementedError), match="multiple comparison is not supported"
+        ):
             chained[(1,)](torch.arange(8.0), y, 2, 6, BLOCK=8)
 
 
@@ -177,11 +179,25 @@ def by_name(x, y, BLOCK: tl.constexpr):
 
 
 def test_builtins_imported_by_name_work_and_are_restored() -> None:
-    before = (load_by_name, rsqrt_by_name, tanh_by_name, libdevice.tanh, tl.load, tl.tensor.__dict__.get("__bool__"))
+    before = (
+        load_by_name,
+        rsqrt_by_name,
+        tanh_by_name,
+        libdevice.tanh,
+        tl.load,
+        tl.tensor.__dict__.get("__bool__"),
+    )
     x, y = torch.arange(1.0, 9.0), torch.zeros(8)
     by_name[(1,)](x, y, BLOCK=8)
     torch.testing.assert_close(y, torch.rsqrt(x) + 2 * torch.tanh(x))
-    after = (load_by_name, rsqrt_by_name, tanh_by_name, libdevice.tanh, tl.load, tl.tensor.__dict__.get("__bool__"))
+    after = (
+        load_by_name,
+        rsqrt_by_name,
+        tanh_by_name,
+        libdevice.tanh,
+        tl.load,
+        tl.tensor.__dict__.get("__bool__"),
+    )
     assert before == after
 
 
