@@ -6,6 +6,7 @@ table below and nothing else.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -58,6 +59,9 @@ class VerbGroup(click.Group):
 
     def run(self, arguments: list[str]) -> int:
         """Carry out a command line; never raises."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # text that the terminal's encoding lacks must not stop us
+                stream.reconfigure(errors="backslashreplace")
         try:
             code = self._run(arguments)
             sys.stdout.flush()

@@ -69,7 +69,15 @@ def _describe_group(kind: str, records: list[Record]) -> str:
             f"behaves like {loosest} ({PROFILES[loosest].meaning}); "
             f"if that is meant, accept it with --profile {loosest}"
         )
-    return first.message
+    return _finding(first)
+
+
+def _finding(verdict: Verdict) -> str:
+    """The message; where the worst element is shown beside it, without that element's numbers."""
+    errors = verdict.errors
+    if verdict.kind in (Kind.VALUE, Kind.NONFINITE) and errors is not None and errors.exceeding:
+        return f"{errors.exceeding} of {count(errors.judged, 'element')} outside the bound"
+    return verdict.message
 
 
 def _case_lines(report: Report, record: Record) -> Iterator[Line]:
@@ -101,7 +109,7 @@ def case_table(case: Case) -> Iterator[Line]:
 def finding_lines(verdict: Verdict) -> Iterator[Line]:
     """What was wrong: message, worst element, hint."""
     if verdict.message:
-        yield row("found", verdict.message)
+        yield row("found", _finding(verdict))
     if verdict.worst is not None:
         yield from _worst_lines(verdict.worst)
     if verdict.hint:

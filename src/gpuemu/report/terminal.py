@@ -33,7 +33,7 @@ _STYLES = {
     Status.INCONCLUSIVE: "bold yellow",
     Status.INVALID: "bold magenta",
 }
-_FLAG_MEANINGS = {
+_FLAG_MEANINGS: dict[str, str] = {
     Flag.SUSPICIOUS: "passes, but looks wrong",
     Flag.NAN_SEMANTICS: "NaN in the input is lost or spread differently from the reference",
     Flag.GENERIC_BOUND: "judged with a bound by generic rule",
@@ -131,12 +131,13 @@ def _remark_lines(report: Report) -> Iterator[Line]:
             yield _remark_line(str(status), found, message)
     for flag in report.flags:
         found = [record for record in report.records if flag in record.verdict.flags]
-        meaning = _FLAG_MEANINGS.get(Flag(flag), "") if flag in tuple(Flag) else ""
+        meaning = found[0].verdict.message or _FLAG_MEANINGS.get(flag, "")
         if flag == Flag.GENERIC_BOUND:
             ops = sorted({name for record in found for name in record.verdict.generic})
-            meaning += f" for {join_words(ops)}" if ops else ""
+            meaning = _FLAG_MEANINGS[flag] + (f" for {join_words(ops)}" if ops else "")
         yield _remark_line(f"warning: {flag}", found, meaning)
-    if report.failures and report.adequacy.accepted:
+    passed = any(record.verdict.status is Status.PASS for record in report.records)
+    if report.failures and passed and report.adequacy.accepted:
         yield make_line(("warning: ", "yellow"), _adequacy_text(report.adequacy))
 
 

@@ -204,3 +204,17 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
     assert done.returncode == 3
+
+
+def test_letters_that_the_terminal_lacks_do_not_stop_us(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import gpuemu\n"
+        "op = gpuemu.Op('mine', inputs={'x': 'N'}, dims={'N': 4}, reference=abs, doc='|x| \u2264 1')\n",
+        encoding="utf-8",
+    )
+    environment = os.environ | {"PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "gpuemu", "ops", "mine.py::op"],
+        capture_output=True, text=True, check=False, cwd=tmp_path, env=environment,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "mine  |x| \\u2264 1"), done.stderr

@@ -121,7 +121,7 @@ def test_a_precision_failure_names_the_loosest_profile_needed_and_how_to_accept_
 def test_flags_and_unsupported_cases_are_warnings_and_a_pass_stays_a_pass() -> None:
     records = (
         make_record(0),
-        make_record(1, flags=("nan_semantics",)),
+        make_record(1, flags=("nan_semantics",), message="3 of 66 elements should be NaN"),
         make_record(2, flags=("generic_bound", "suspicious"), generic=("aten.erfinv",)),
         make_record(3, Status.UNSUPPORTED, message="ValueError: N must be even"),
     )
@@ -129,7 +129,7 @@ def test_flags_and_unsupported_cases_are_warnings_and_a_pass_stays_a_pass() -> N
     assert lines[1].startswith("PASS  3 of 4 cases")
     assert lines[2] == "unsupported in 1 case: ValueError: N must be even"
     assert lines[3] == "warning: generic_bound in 1 case: judged with a bound by generic rule for aten.erfinv"
-    assert lines[4].startswith("warning: nan_semantics in 1 case: ")
+    assert lines[4] == "warning: nan_semantics in 1 case: 3 of 66 elements should be NaN"
     assert lines[5].startswith("warning: suspicious in 1 case: ")
 
 
@@ -139,6 +139,13 @@ def test_a_plan_that_accepts_zeros_says_that_a_pass_would_say_nothing() -> None:
         "INCONCLUSIVE  the plan rejects input; the plan accepts zeros, so that a pass would say nothing; "
         "mean would be right here"
     )
+
+
+def test_a_weak_plan_is_a_warning_beside_failures_but_not_where_nothing_ran() -> None:
+    weak = Adequacy((), ("zeros",), ())
+    failed, crashed = make_record(1, Status.FAIL), make_record(1, Status.ERROR)
+    assert "warning: the plan accepts zeros" in rendered(failing(failed, adequacy=weak))
+    assert "accepts zeros" not in rendered(make_report(Status.ERROR, (crashed,), adequacy=weak))
 
 
 @pytest.mark.parametrize("status", [Status.UNSUPPORTED, Status.INCONCLUSIVE, Status.INVALID])
