@@ -53,7 +53,7 @@ class Arithmetic:
         return number
 
     def constant_error(self, number: float) -> float:
-        """How far off a kernel's copy of a number of the reference may be: it holds it in its compute format."""
+        """How far off a kernel's copy of a number of the reference may be, held in the compute format."""
         if self.compute is None or isinstance(number, int):
             return 0.0
         return _rounding_error(number, self.compute)

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.errors import UnsupportedReferenceError
-from gpuemu.reference.registry import RULES, Call, Rule
+from gpuemu.reference.registry import FACTORIES, RULES, Call, Rule
 from gpuemu.reference.rules import load_rules
 from gpuemu.reference.rules.generic import generic
 
@@ -35,6 +35,8 @@ class Evaluation:
     def apply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `func` gives; every float tensor among the results is a bounded one."""
         call = Call(self, func, args, kwargs)
+        if func in FACTORIES:
+            return RULES[func](call)
         if not _holds(args, _is_bounded) and not _holds(tuple(kwargs.values()), _is_bounded):
             if _is_random(func):
                 refuse_random(call)

@@ -89,7 +89,7 @@ def _error_of_piece(step: Step, function: Function, loss: Loss, propagate: Propa
             error.mul_(lossy)
     else:
         error = own_error(step, loss)
-        propagate = propagate or _add_corners(function)
+        propagate = propagate or corners_of(function)
         settled = propagate(_perturbed(step) if loss.perturbed else step, error)
     if settled and is_settled(arithmetic, step.result, error):
         return error
@@ -106,7 +106,7 @@ def _perturbed(step: Step) -> Step:
     return Step(step.arithmetic, step.values, errors, step.result)
 
 
-def _add_corners(function: Function) -> Propagate:
+def corners_of(function: Function) -> Propagate:
     """Propagation by two-sided evaluation: exact for functions monotone in each argument (rule 2)."""
 
     def propagate(step: Step, error: Tensor) -> bool:

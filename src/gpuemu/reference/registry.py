@@ -57,6 +57,8 @@ class Call:
 
 Rule = Callable[[Call], Any]
 RULES: dict[Any, Rule] = {}
+# Overloads that make tensors from numbers: answered by their rule even without a bounded argument.
+FACTORIES: set[Any] = set()
 
 
 def overloads(name: str) -> Iterator[Any]:
@@ -85,3 +87,9 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
         return function
 
     return register
+
+
+def factory(*names: str) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the rule of these ops, which make tensors from numbers."""
+    FACTORIES.update(overload for name in names for overload in overloads(name))
+    return rule(*names)

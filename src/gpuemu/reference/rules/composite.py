@@ -66,3 +66,27 @@ def x_log_y(call: Call) -> Any:
     y = y if isinstance(y, torch.Tensor) else call.make(torch.tensor(float(y), dtype=torch.float64))
     product = x * torch.log(y)
     return torch.where(x == 0, 0.0, product)
+
+
+@rule("floor_divide")
+def floor_divide(call: Call) -> Any:
+    """floor(a / b)."""
+    return torch.floor(call.follow(call.args[0]) / call.follow(call.args[1]))
+
+
+@rule("nan_to_num")
+def nan_to_num(call: Call) -> Any:
+    """NaN and infinities replaced by numbers."""
+    x = call.follow(call.args[0])
+    nan, high, low = (call.argument(i, name) for i, name in ((1, "nan"), (2, "posinf"), (3, "neginf")))
+    largest = call.arithmetic.overflow
+    x = torch.where(torch.isnan(x), 0.0 if nan is None else nan, x)
+    x = torch.where(torch.isposinf(x), largest if high is None else high, x)
+    return torch.where(torch.isneginf(x), -largest if low is None else low, x)
+
+
+@rule("logaddexp")
+def log_add_exp(call: Call) -> Any:
+    """log(exp(a) + exp(b)) = max(a, b) + log(1 + exp(-|a - b|))."""
+    a, b = torch.broadcast_tensors(call.follow(call.args[0]), call.follow(call.args[1]))
+    return torch.logsumexp(torch.stack((a, b)), 0)

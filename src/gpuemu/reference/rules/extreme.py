@@ -76,3 +76,53 @@ def _with_doubt(
     if not bool((rivals > 1).any()):
         return place
     return call.make(place, torch.where(rivals > 1, torch.inf, 0.0).double())
+
+
+@rule("sort", "sort.stable", "topk")
+def ordered(call: Call) -> Any:
+    """The elements in order, or the first k of them, and their places; a place is uncertain beside a rival."""
+    value, error = to_operand(call.args[0])
+    result, place = call.func(value, *call.args[1:], **call.kwargs)
+    bound = None
+    if error is not None:
+        bound = monotone_error(lambda x: call.func(x, *call.args[1:], **call.kwargs)[0], value, error, result)
+    sorted_ = call.make(result, bound, is_raw(call.args[0]))
+    dim = call.argument(2, "dim", -1) if call.name == "topk" else _sorted_dim(call)
+    doubt = _has_rival(value, error, dim).gather(dim, place)
+    if not bool(doubt.any()):
+        return sorted_, place
+    return sorted_, call.make(place, torch.where(doubt, torch.inf, 0.0).double())
+
+
+def _sorted_dim(call: Call) -> int:
+    """sort takes (x, dim, descending), its stable overload dim by name."""
+    stable = call.func._overloadname == "stable"
+    dim: int = call.kwargs.get("dim", -1) if stable else call.argument(1, "dim", -1)
+    return dim
+
+
+def _has_rival(value: Tensor, error: Tensor | None, dim: int) -> Tensor:
+    """Whether an element's interval touches that of another along a dim (bool, in the order of `value`)."""
+    order = value.argsort(dim, descending=True)
+    spread = torch.zeros_like(value) if error is None else error
+    highest, lowest = (value + spread).gather(dim, order), (value - spread).gather(dim, order)
+    length = value.shape[dim]
+    rival = torch.zeros_like(value, dtype=torch.bool)
+    if length > 1:
+        above = lowest.cummin(dim)[0].narrow(dim, 0, length - 1)
+        below = highest.flip(dim).cummax(dim)[0].flip(dim).narrow(dim, 1, length - 1)
+        rival.narrow(dim, 1, length - 1).logical_or_(~(above > highest.narrow(dim, 1, length - 1)))
+        rival.narrow(dim, 0, length - 1).logical_or_(~(below < lowest.narrow(dim, 0, length - 1)))
+    return torch.zeros_like(rival).scatter(dim, order, rival)
+
+
+@rule("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
+def pooled_extreme(call: Call) -> Any:
+    """The largest element of each window; the places are not followed."""
+    value, error = to_operand(call.args[0])
+    result, place = call.func(value, *call.args[1:], **call.kwargs)
+    bound = None
+    if error is not None:
+        bound = monotone_error(lambda x: call.func(x, *call.args[1:], **call.kwargs)[0], value, error, result)
+    unknown = torch.full(place.shape, torch.inf, dtype=torch.float64, device=place.device)
+    return call.make(result, bound, is_raw(call.args[0])), call.make(place, unknown)

@@ -7,20 +7,27 @@ from typing import Any
 import torch
 
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.registry import Call, rule
+from gpuemu.reference.registry import Call, factory, rule
 from gpuemu.reference.step import to_operand
 
 # linspace and logspace compute their elements: a product, a sum and a quotient.
 COMPUTED_UNITS = 4.0
+# Without a dtype these follow their arguments; the others make floats.
+FOLLOWING = frozenset({"arange", "full", "scalar_tensor"})
 
 
-@rule("arange", "empty.memory_format", "empty_strided", "eye", "full", "ones", "scalar_tensor", "zeros")
+@factory("arange", "empty.memory_format", "empty_strided", "eye", "full", "ones", "scalar_tensor", "zeros")
 def make(call: Call) -> Any:
     """A tensor from numbers."""
-    return call.make(_make_float64(call))
+    dtype = call.kwargs.get("dtype")
+    if dtype is None and call.name in FOLLOWING:
+        makes_floats = any(isinstance(argument, float) for argument in call.args)
+    else:
+        makes_floats = dtype is None or dtype.is_floating_point
+    return call.make(_make_float64(call)) if makes_floats else call.func(*call.args, **call.kwargs)
 
 
-@rule("linspace", "logspace")
+@factory("linspace", "logspace")
 def make_range(call: Call) -> Any:
     """Equidistant numbers or powers, which a kernel computes."""
     value = _make_float64(call)

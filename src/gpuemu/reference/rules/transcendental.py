@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.elementwise import elementwise
+from gpuemu.reference.elementwise import corners_of, elementwise
 from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.step import Loss, Propagate, Step, to_operand
 
@@ -122,4 +122,18 @@ def log_sigmoid(call: Call) -> Any:
 def leaky_relu(call: Call) -> Any:
     """Exact for positive numbers, a product for negative ones; the slope is a number or an input."""
     operands = [to_operand(call.args[0]), to_operand(call.argument(1, "negative_slope", 0.01), call.arithmetic)]
-    return elementwise(call.evaluation, lambda x, slope: torch.where(x > 0, x, x * slope), operands, SLOPE)
+
+    def function(x: Tensor, slope: Any) -> Tensor:
+        return torch.where(x > 0, x, x * slope)
+
+    def propagate(step: Step, error: Tensor) -> bool:
+        x, slope = step.values
+        below = (x if step.errors[0] is None else x - step.errors[0]).clamp(max=0.0).mul(slope).abs_()
+        error.zero_().add_(below, alpha=step.arithmetic.unit_roundoff).add_(
+            below.clamp_(max=step.arithmetic.underflow)
+        )
+        return corners_of(function)(step, error)
+
+    if operands[0][1] is None and operands[1][1] is None:
+        return elementwise(call.evaluation, function, operands, SLOPE)  # products may be certified
+    return elementwise(call.evaluation, function, operands, SLOPE, propagate)
