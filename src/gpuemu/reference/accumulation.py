@@ -103,4 +103,6 @@ def mean_error(
     if total is None:  # no elements
         return torch.zeros_like(result)
     share = (total / count(value, dims)).add_(result.abs(), alpha=arithmetic.unit_roundoff)
+    if bool(share.max() < torch.inf):
+        return share
     return torch.where(result.isfinite() | (total == torch.inf), share, 0.0)

@@ -52,6 +52,11 @@ class Evaluation:
 class FollowingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Sends every aten call of a reference to one evaluation."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Asked by torch: no need to import and switch off its compiler at every call."""
+        return False
+
     def __init__(self, evaluation: Evaluation) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.evaluation = evaluation

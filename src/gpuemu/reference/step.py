@@ -91,8 +91,10 @@ def to_operand(argument: Any, arithmetic: Arithmetic | None = None) -> Operand:
 def is_lossy(step: Step) -> Tensor:
     """Where a result of exact operands is rounded or flushed: not representable, or subnormal (rule 8)."""
     result = step.result
-    tiny = (result.abs() < step.arithmetic.underflow) & (result != 0)
-    return tiny.logical_or_(~step.arithmetic.is_representable(result))
+    exact = step.arithmetic.is_representable(result)
+    if bool(exact.any()):
+        exact &= (result.abs() >= step.arithmetic.underflow) | (result == 0)
+    return exact.logical_not_()
 
 
 def magnitude(argument: Any) -> Any:

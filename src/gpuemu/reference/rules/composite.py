@@ -88,5 +88,6 @@ def nan_to_num(call: Call) -> Any:
 @rule("logaddexp")
 def log_add_exp(call: Call) -> Any:
     """log(exp(a) + exp(b)) = max(a, b) + log(1 + exp(-|a - b|))."""
-    a, b = torch.broadcast_tensors(call.follow(call.args[0]), call.follow(call.args[1]))
-    return torch.logsumexp(torch.stack((a, b)), 0)
+    a, b = call.follow(call.args[0]), call.follow(call.args[1])
+    shape = torch.broadcast_shapes(a.shape, b.shape)
+    return torch.logsumexp(torch.stack((a.expand(shape), b.expand(shape))), 0)
