@@ -23,9 +23,20 @@ class Baseline:
     same_shape: bool = False
     source: str = ""
 
-    def tolerances(self, dtype: str) -> tuple[float, float]:
-        """(atol, rtol) for a dtype name."""
-        return self.atol.get(dtype, self.atol[""]), self.rtol.get(dtype, self.rtol[""])
+    def accepts(self, actual: torch.Tensor, reference: torch.Tensor, dtype: str) -> bool:
+        """Whether one trial satisfies this oracle.
+
+        Args:
+            actual, reference: tensors of any dtype; compared as float32, NaN equal to nothing.
+            dtype: the case's dtype name, which selects the tolerances.
+        """
+        if self.same_shape and actual.shape != reference.shape:
+            return False
+        atol, rtol = (tolerance.get(dtype, tolerance[""]) for tolerance in (self.atol, self.rtol))
+        try:
+            return torch.allclose(actual.float(), reference.float(), rtol=rtol, atol=atol, equal_nan=False)
+        except RuntimeError:  # the shapes do not broadcast
+            return False
 
 
 def _allclose(atol: str, rtol: str) -> Baseline:
@@ -51,16 +62,5 @@ BASELINES: tuple[Baseline, ...] = (
 
 
 def accepts(baseline: Baseline, actual: torch.Tensor, reference: torch.Tensor, dtype: str) -> bool:
-    """Whether one trial satisfies a baseline oracle.
-
-    Args:
-        actual, reference: tensors of any dtype; compared as float32, NaN equal to nothing.
-        dtype: the case's dtype name, which selects the tolerances.
-    """
-    if baseline.same_shape and actual.shape != reference.shape:
-        return False
-    atol, rtol = baseline.tolerances(dtype)
-    try:
-        return torch.allclose(actual.float(), reference.float(), rtol=rtol, atol=atol, equal_nan=False)
-    except RuntimeError:  # the shapes do not broadcast
-        return False
+    """`Baseline.accepts` as a function."""
+    return baseline.accepts(actual, reference, dtype)

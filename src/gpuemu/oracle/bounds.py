@@ -23,6 +23,7 @@ CHUNK_ELEMENTS = 10_240
 # Relative widening of a non-zero delta. It exceeds the rounding errors of computing it and of r - delta and
 # r + delta in float64 (2^-53 each, of |r| + delta), so that both ends move strictly outwards.
 _WIDENING = 2.0**-51
+_LARGEST_REACH = 2.0**62
 # Where the reference's own error exceeds this share of delta + half an ulp, the element is not judged (12.7).
 REFERENCE_SHARE = 2.0**-10
 
@@ -187,10 +188,11 @@ def _integer_levels(
     if storage == torch.bool:
         ambiguous = bound > 0
         return (rounded & ~ambiguous, rounded | ambiguous, rounded), plain
-    # Integers within the bound, saturating at the ends of the dtype without wrapping on the way.
+    # Integers within the bound, saturating at the ends of the dtype without wrapping on the way. A bound that
+    # int64 can barely hold permits every value.
     limits = torch.iinfo(storage)
-    reach = bound.nan_to_num(nan=0.0).clamp(max=2.0**62).floor().to(torch.int64)
-    wide = rounded.to(torch.int64)
-    lower = torch.where(wide < limits.min + reach, limits.min, wide - reach)
-    upper = torch.where(wide > limits.max - reach, limits.max, wide + reach)
+    reach = bound.nan_to_num(nan=0.0).clamp(max=_LARGEST_REACH).floor().to(torch.int64)
+    wide, all_of_it = rounded.to(torch.int64), bound >= _LARGEST_REACH
+    lower = torch.where((wide < limits.min + reach) | all_of_it, limits.min, wide - reach)
+    upper = torch.where((wide > limits.max - reach) | all_of_it, limits.max, wide + reach)
     return (lower.to(storage), upper.to(storage), rounded), plain

@@ -75,6 +75,7 @@ def _verdict_of_values(
     contract: Contract,
     inputs: Mapping[str, torch.Tensor] | None,
 ) -> Verdict:
+    outputs = tuple(actual.detach() if actual.requires_grad else actual for actual in outputs)
     triples = zip(outputs, expected.outputs, acceptance.outputs, strict=True)
     parts = [measure(actual, output, accepted, contract.nan) for actual, output, accepted in triples]
     number = max(range(len(parts)), key=lambda position: parts[position].score, default=0)

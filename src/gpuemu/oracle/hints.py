@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
@@ -12,6 +14,10 @@ from gpuemu.oracle.bounds import OutputAcceptance, comparable
 
 # Ratios and offsets are only named for this many wrong elements: fewer fit any line.
 MINIMUM_ELEMENTS = 3
+# Elements that stand in the wrong place are nearly all wrong: below this share no other place is searched.
+MISPLACED = 0.25
+# A region is named if at least this share of its elements is wrong: a single element is no region.
+REGION = 0.25
 # A row counts as wholly wrong from this share of wrong elements: a few may be right by chance.
 WHOLE_ROW = 0.9
 
@@ -27,6 +33,11 @@ class _Wrong:
     value: torch.Tensor
     bound: torch.Tensor
     failing: torch.Tensor
+
+    @cached_property
+    def share(self) -> float:
+        """Share of wrong elements."""
+        return float(self.failing.double().mean())
 
     @property
     def eps(self) -> float:
@@ -94,25 +105,27 @@ def _ratio(wrong: _Wrong) -> str:
     numbers = wrong.failing & wrong.actual.isfinite() & wrong.value.isfinite() & (wrong.value != 0)
     if int(numbers.sum()) < MINIMUM_ELEMENTS or not torch.equal(numbers, wrong.failing):
         return ""
-    magnitude = torch.where(numbers, wrong.value.abs(), -1.0)
-    at = magnitude.argmax(dim=1, keepdim=True)  # per row, where the ratio is known best
-    ratios = wrong.actual.gather(1, at) / wrong.value.gather(1, at)
-    ratio = float(ratios.view(-1)[magnitude.gather(1, at).argmax()])
+    ratios = wrong.actual / wrong.value
+    ratio = float(ratios[numbers].median())
+    if ratio == 0 or not math.isfinite(ratio):
+        return ""  # zeros are named elsewhere
+    if abs(ratio - round(ratio)) <= wrong.eps * abs(ratio):
+        ratio = float(round(ratio))  # the storage dtype tells no more
     if _follows(wrong, numbers, ratio * wrong.value, abs(ratio) * wrong.bound):
         subject = "every element is" if torch.equal(numbers, wrong.value != 0) else "every wrong element is"
-        if abs(ratio + 1) <= 2 * wrong.eps:
+        if ratio == -1:
             return f"{subject} the expected value with its sign flipped"
-        return (
-            f"{subject} {ratio:.3f}x the expected value"
-            if abs(ratio) >= 0.1
-            else (f"{subject} {ratio:.4g}x the expected value")
-        )
-    several = int(numbers.sum(dim=1).max()) >= MINIMUM_ELEMENTS
-    if several and _follows(wrong, numbers, ratios * wrong.value, ratios.abs() * wrong.bound):
-        row = int(numbers.any(dim=1).to(torch.uint8).argmax())
-        example = f"row {row}: {float(ratios[row]):.4g}x"
-        return f"every wrong row is the expected row times a number of its own ({example})"
-    return ""
+        number = f"{ratio:.3f}" if abs(ratio) >= 0.1 else f"{ratio:.3g}"
+        return f"{subject} {number}x the expected value"
+    if int(numbers.sum(dim=1).max()) < MINIMUM_ELEMENTS:
+        return ""
+    largest = torch.where(numbers, wrong.value.abs(), -1.0).argmax(dim=1, keepdim=True)
+    per_row = ratios.gather(1, largest)  # taken where rounding disturbs it least
+    if not _follows(wrong, numbers, per_row * wrong.value, per_row.abs() * wrong.bound):
+        return ""
+    row = int(numbers.any(dim=1).to(torch.uint8).argmax())
+    example = f"row {row}: {float(per_row[row]):.4g}x"
+    return f"every wrong row is the expected row times a number of its own ({example})"
 
 
 def _offset(wrong: _Wrong) -> str:
@@ -124,7 +137,7 @@ def _offset(wrong: _Wrong) -> str:
     slack = wrong.bound + wrong.eps * wrong.value.abs()
     if offset == 0 or not _follows(wrong, numbers, wrong.value + offset, slack):
         return ""
-    return f"every wrong element is the expected value {offset:+.4g}"
+    return f"every wrong element is the expected value {offset:+.3g}"
 
 
 def _follows(wrong: _Wrong, numbers: torch.Tensor, predicted: torch.Tensor, slack: torch.Tensor) -> bool:
@@ -142,7 +155,7 @@ def _follows(wrong: _Wrong, numbers: torch.Tensor, predicted: torch.Tensor, slac
 
 def _transposed(wrong: _Wrong) -> str:
     rows, columns = wrong.actual.shape
-    if columns < 2 or rows % columns:
+    if columns < 2 or rows % columns or wrong.share < MISPLACED:
         return ""
     shape = (rows // columns, columns, columns)
     actual = wrong.actual.view(shape).transpose(1, 2).reshape(rows, columns)
@@ -152,8 +165,10 @@ def _transposed(wrong: _Wrong) -> str:
 def _shifted(wrong: _Wrong) -> str:
     """Rows, or columns, stand one place away from where they belong."""
     rows, columns = wrong.actual.shape
+    if wrong.share < MISPLACED:
+        return ""
     for axis, name, size in ((0, "row", rows), (1, "column", columns)):
-        if size < 3 or wrong.actual.narrow(axis, 0, 1).numel() == 0:
+        if size < 3:
             continue
         for step in (1, -1):
             if _matches_neighbour(wrong, axis, size, step):
@@ -178,23 +193,22 @@ def _all_inside(wrong: _Wrong, actual: torch.Tensor) -> bool:
 def _tail(wrong: _Wrong) -> str:
     """Only the last columns, the last elements, or the first or last rows are wrong."""
     rows, columns = wrong.failing.shape
-    bad_columns, bad_rows = wrong.failing.any(dim=0), wrong.failing.any(dim=1)
-    first, count = _first_and_count(bad_columns)
-    if first > 0 and count == columns - first:
+    total = int(wrong.failing.sum())
+    first, count = _first_and_count(wrong.failing.any(dim=0))
+    if first > 0 and count == columns - first and total >= REGION * rows * count:
         return f"wrong only from column {first} on (the last {count} of {columns} columns)"
-    row, count = _first_and_count(bad_rows)
-    if count in (0, rows):
+    bad = wrong.failing.any(dim=1)
+    row, count = _first_and_count(bad)
+    if count == rows or total < REGION * count * columns:
         return ""
+    which = "row" if count == 1 else f"{count} of {rows} rows"
     if row + count == rows:
         element = int(wrong.failing.view(-1).to(torch.uint8).argmax())
         tail = rows * columns - element
-        if element % columns and int(wrong.failing.sum()) >= WHOLE_ROW * tail:
+        if element % columns and total >= WHOLE_ROW * tail:
             return f"wrong only from element {element} on (the last {tail} in row-major order)"
-        return "wrong only in the last row" if count == 1 else f"wrong only in the last {count} of {rows} rows"
-    if row == 0 and not bool(bad_rows[count:].any()):
-        which = "row" if count == 1 else f"{count} of {rows} rows"
-        return f"wrong only in the first {which}"
-    return ""
+        return f"wrong only in the last {which}"
+    return f"wrong only in the first {which}" if not bool(bad[count:].any()) else ""
 
 
 def _first_and_count(bad: torch.Tensor) -> tuple[int, int]:
