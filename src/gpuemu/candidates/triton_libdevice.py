@@ -60,8 +60,9 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 _NUMPY_NAMES = _pairs(
-    "floor ceil trunc rint sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh hypot copysign fmod "
-    "cbrt fabs=abs asin=arcsin acos=arccos atan=arctan atan2=arctan2 asinh=arcsinh acosh=arccosh atanh=arctanh "
+    "floor ceil trunc rint sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh hypot "
+    "copysign fmod cbrt fabs=abs asin=arcsin acos=arccos atan=arctan atan2=arctan2 asinh=arcsinh "
+    "acosh=arccosh atanh=arctanh "
     "pow=power nearbyint=rint fast_exp=exp fast_log=log fast_log2=log2 fast_log10=log10 fast_sin=sin "
     "fast_cos=cos fast_tan=tan fast_pow=power fast_fdivide=divide"
 )

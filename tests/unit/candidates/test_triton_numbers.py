@@ -178,23 +178,39 @@ def test_e4m3_is_not_rounded_through_bfloat16() -> None:
 @pytest.mark.parametrize(
     ("dtype", "values", "expected"),
     [
-        (
-            np.int32,
-            [3e9, -3e9, np.nan, 2.9, -2.9, np.inf, -np.inf],
-            [2**31 - 1, -(2**31), 0, 2, -2, 2**31 - 1, -(2**31)],
-        ),
-        (np.uint32, [5e9, -1.0, np.nan, 7.9], [2**32 - 1, 0, 0, 7]),
-        (np.int64, [1e19, -1e19, np.nan, 2.0**62], [2**63 - 1, -(2**63), 0, 2**62]),
+        (np.int32, [3e9, -3e9, 2.75, -2.75, np.inf], [2**31 - 1, -(2**31), 2, -2, 2**31 - 1]),
+        (np.uint32, [5e9, -1.0, 7.75], [2**32 - 1, 0, 7]),
+        (np.int64, [1e19, -1e19, 2.0**62], [2**63 - 1, -(2**63), 2**62]),
         (np.uint64, [1e20, -5.0, 2.0**63], [2**64 - 1, 0, 2**63]),
         (np.int16, [40000.0, -40000.0], [32767, -32768]),
         # LLVM converts to 16 bits and keeps the low byte: 300 = 0x12c, 32767 = 0x7fff.
-        (np.int8, [127.6, 300.0, 1e9, -128.6], [127, 44, -1, -128]),
-        (np.uint8, [255.9, 256.0, -3.0], [255, 0, 0]),
+        (np.int8, [127.5, 300.0, 1e9, -128.5], [127, 44, -1, -128]),
+        (np.uint8, [255.5, 256.0, -3.0], [255, 0, 0]),
     ],
 )
-def test_float_to_integer_is_ptx_cvt_rzi(dtype: type, values: list[float], expected: list[int]) -> None:
+@pytest.mark.parametrize("source", [np.float32, np.float64])
+def test_float_to_integer_is_ptx_cvt_rzi(
+    source: type, dtype: type, values: list[float], expected: list[int]
+) -> None:
     with np.errstate(all="ignore"):
-        assert numbers.to_integer(np.array(values), np.dtype(dtype)).tolist() == expected
+        assert numbers.to_integer(np.array(values, source), np.dtype(dtype)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "dtype", "expected"),
+    [
+        (np.float32, np.int8, 0),
+        (np.float32, np.int32, 0),
+        (np.float32, np.int64, -(2**63)),
+        (np.float16, np.uint64, 2**63),
+        (np.float64, np.int8, 0),
+        (np.float64, np.int16, -(2**15)),
+        (np.float64, np.int32, -(2**31)),
+    ],
+)
+def test_nan_to_integer_as_measured_on_a_device(source: type, dtype: type, expected: int) -> None:
+    with np.errstate(all="ignore"):
+        assert numbers.to_integer(np.array([np.nan], source), np.dtype(dtype)).tolist() == [expected]
 
 
 def test_step_toward_zero_undoes_rounding_up() -> None:
