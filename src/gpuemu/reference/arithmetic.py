@@ -45,11 +45,14 @@ class Arithmetic:
     def literal(self, number: float) -> float:
         """A Python number of the reference as a kernel would hold it.
 
-        float64's largest number is what `torch.finfo(x.dtype).max` gives in a reference: it stands for the
-        largest number of the compute format.
+        References see float64 tensors, so `torch.finfo(x.dtype)`, and ops that take their eps from it, give
+        float64's limits. They stand for the kernel's: the largest number of its compute format, and eps and the
+        smallest normal number of float32, in which kernels for narrower storage hold them too.
         """
-        if abs(number) == _FLOAT64_MAX:
+        if abs(number) == _FLOAT64.max:
             return math.copysign(self.overflow, number)
+        if self.storage.name != "float64" and number in (_FLOAT64.eps, _FLOAT64.smallest_normal):
+            return _FLOAT32.eps if number == _FLOAT64.eps else _FLOAT32.smallest_normal
         return number
 
     def constant_error(self, number: float) -> float:
@@ -74,7 +77,7 @@ def _rounding_error(number: float, dtype: str) -> float:
     return error if math.isfinite(error) else 0.0  # a number out of range is the range rule's affair
 
 
-_FLOAT64_MAX = get_dtype("float64").max
+_FLOAT32, _FLOAT64 = get_dtype("float32"), get_dtype("float64")
 
 
 @cache
@@ -89,7 +92,7 @@ def make_arithmetic(profile: str, dtype: str, unit_roundoff: float | None = None
     """
     rung = get_profile(profile)
     storage = get_dtype(dtype if get_dtype(dtype).is_float else "float32")
-    wide = get_dtype("float64")
+    wide = _FLOAT64
     if unit_roundoff is not None:
         # No certificate: a float64 result is always a float64 number, exact or not.
         return Arithmetic(
@@ -97,7 +100,7 @@ def make_arithmetic(profile: str, dtype: str, unit_roundoff: float | None = None
         )
     if storage.name == "float64":
         return Arithmetic(wide.unit_roundoff, wide.precision, wide.max, wide.smallest_normal, None, wide)
-    format_ = storage if rung.eager else get_dtype("float32")
+    format_ = storage if rung.eager else _FLOAT32
     return Arithmetic(
         unit_roundoff=format_.unit_roundoff,
         precision=format_.precision,

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from gpuemu.reference.step import Function, Loss, Step, corner_values, is_lossy, own_error
+from gpuemu.reference.step import WIDE, Function, Loss, Step, corner_values, is_lossy, own_error
 
 Tensor = torch.Tensor
 
@@ -33,12 +33,14 @@ def careful_error(step: Step, function: Function, loss: Loss) -> Tensor:
     for corner in corner_values(function, values, errors):
         distance = torch.where(corner == result, 0.0, (corner - result).abs())
         deviation = torch.maximum(deviation, distance.nan_to_num(nan=torch.inf))
+    if loss.dip:
+        deviation += loss.dip * (errors[0] > WIDE)
     error = deviation + _rounding(step, values, loss)
     # A correctly rounded op overflows by its result before rounding, the others by what they may return.
     reach, limit = error, arithmetic.overflow
     if loss.units == 1.0:
         reach, limit = deviation, arithmetic.overflow * (1.0 + arithmetic.unit_roundoff / 2.0)
-    unknown |= result.isfinite() & (result.abs() + reach > limit)
+    unknown |= result.isfinite() & (loss.headroom * (result.abs() + reach) > limit)
     arisen = result.isinf() & ~infinite_operand
     if loss.margin is not None:
         margin, uncertain = loss.margin(values[loss.edged]), errors[loss.edged]

@@ -15,6 +15,7 @@ from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.careful import careful_error
 from gpuemu.reference.pieces import cut, pieces
 from gpuemu.reference.step import (
+    WIDE,
     Function,
     Loss,
     Operand,
@@ -22,6 +23,7 @@ from gpuemu.reference.step import (
     Step,
     corner_values,
     is_lossy,
+    is_narrow,
     is_settled,
     own_error,
 )
@@ -89,9 +91,12 @@ def _error_of_piece(step: Step, function: Function, loss: Loss, propagate: Propa
             error.mul_(lossy)
     else:
         error = own_error(step, loss)
-        propagate = propagate or corners_of(function)
-        settled = propagate(_perturbed(step) if loss.perturbed else step, error)
-    if settled and is_settled(arithmetic, step.result, error):
+        perturbed = _perturbed(step) if loss.perturbed else step
+        if not loss.dip or is_narrow(perturbed.errors[0], WIDE):
+            settled = (propagate or corners_of(function))(perturbed, error)
+        else:
+            settled = False
+    if settled and is_settled(arithmetic, step.result, error, loss.headroom):
         return error
     return careful_error(step, function, loss)
 

@@ -19,6 +19,9 @@ Function = Callable[..., Tensor]
 # The largest argument for which a flush of an intermediate scales with the argument: functions that decay have
 # decayed to 0 in float64 long before.
 LARGEST_SCALED_FLUSH = 1e4
+# Intervals up to this half-width have their extremes at their ends even beside a minimum: there, the far end
+# deviates more than the minimum does.
+WIDE = 0.125
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Loss:
     to zero.
     margin: distance of an operand (number `edged`) to the edge of the domain, negative outside. pole: the
     function is infinite at that edge, and an operand that may be flushed to zero counts as touching it.
+    headroom: natural intermediates may be this many times larger than the result, and overflow.
+    dip: depth of a minimum that may lie between the corners of a wide interval.
     """
 
     units: float = 0.0
@@ -44,6 +49,8 @@ class Loss:
     margin: Callable[[Tensor], Tensor] | None = None
     edged: int = -1
     pole: bool = False
+    headroom: float = 1.0
+    dip: float = 0.0
 
 
 EXACT = Loss()
@@ -75,7 +82,7 @@ def to_operand(argument: Any, arithmetic: Arithmetic | None = None) -> Operand:
     """Value and error of an argument; integers and bools as float64.
 
     Args:
-        arithmetic: if given, a number carries the error of being held in its compute format.
+        arithmetic: if given, a number is taken as its literal, with the error of holding it in that arithmetic.
     """
     if type(argument) is Bounded:
         value, error = argument.value, argument.error
@@ -84,8 +91,11 @@ def to_operand(argument: Any, arithmetic: Arithmetic | None = None) -> Operand:
         return value.double(), None if error is None else error.double()
     if isinstance(argument, Tensor):
         return argument.double(), None
-    off = arithmetic.constant_error(argument) if arithmetic is not None else 0.0
-    return argument, torch.tensor(off, dtype=torch.float64) if off else None
+    if arithmetic is None or not isinstance(argument, float):
+        return argument, None
+    number = arithmetic.literal(argument)
+    off = arithmetic.constant_error(number)
+    return number, torch.tensor(off, dtype=torch.float64) if off else None
 
 
 def is_lossy(step: Step) -> Tensor:
@@ -123,7 +133,12 @@ def own_error(step: Step, loss: Loss) -> Tensor:
     return error
 
 
-def is_settled(arithmetic: Arithmetic, value: Tensor, error: Tensor | None) -> bool:
+def is_narrow(error: Tensor | None, limit: float) -> bool:
+    """Whether no error exceeds a limit (NaN does)."""
+    return error is None or error.numel() == 0 or bool(error.max() <= limit)
+
+
+def is_settled(arithmetic: Arithmetic, value: Tensor, error: Tensor | None, headroom: float = 1.0) -> bool:
     """Whether all values and errors are finite and within the compute format's range, by their extremes."""
     if value.numel() == 0:
         return True
@@ -131,7 +146,7 @@ def is_settled(arithmetic: Arithmetic, value: Tensor, error: Tensor | None) -> b
     if error is not None:
         extremes.append(error.max())
     low, high, *largest = torch.stack(extremes).tolist() if value.is_cuda else [float(e) for e in extremes]
-    return bool(max(-low, high) + sum(largest) <= arithmetic.overflow)
+    return bool(headroom * (max(-low, high) + sum(largest)) <= arithmetic.overflow)
 
 
 def corner_values(function: Function, values: Sequence[Any], errors: Sequence[Tensor | None]) -> list[Tensor]:

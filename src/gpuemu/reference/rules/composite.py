@@ -89,5 +89,5 @@ def nan_to_num(call: Call) -> Any:
 def log_add_exp(call: Call) -> Any:
     """log(exp(a) + exp(b)) = max(a, b) + log(1 + exp(-|a - b|))."""
     a, b = call.follow(call.args[0]), call.follow(call.args[1])
-    shape = torch.broadcast_shapes(a.shape, b.shape)
+    shape = torch.broadcast_shapes(a.shape, b.shape)  # type: ignore[no-untyped-call]
     return torch.logsumexp(torch.stack((a.expand(shape), b.expand(shape))), 0)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gpuemu.reference.errors import UnsupportedReferenceError
 from gpuemu.reference.layer_norm import layer_norm_error
 from gpuemu.reference.registry import Call, rule
 
@@ -44,13 +45,9 @@ def layer_norm(call: Call) -> Any:
 @rule("native_group_norm")
 def group_norm(call: Call) -> Any:
     """A layer norm per sample and group of channels, then a scale and shift per channel."""
-    argument, weight, bias, samples, channels, _, groups, eps = call.args
-    x = call.follow(argument)
+    x, (samples, _, _, groups, eps) = call.follow(call.args[0]), call.args[3:]
     y, mean, inverse = _normalise(x.reshape(samples, groups, -1), [2], eps)
-    y = y.reshape(x.shape)
-    per_channel = (1, channels, *(1,) * (x.dim() - 2))
-    y = y if weight is None else y * call.follow(weight).reshape(per_channel)
-    y = y if bias is None else y + call.follow(bias).reshape(per_channel)
+    y = _scale_channels(call, y.reshape(x.shape))
     return y, mean.reshape(samples, groups), inverse.reshape(samples, groups)
 
 
@@ -64,3 +61,36 @@ def rms_norm(call: Call) -> Any:
     inverse = torch.rsqrt((x * x).mean(dims, keepdim=True) + eps)
     y = x * inverse
     return (y if weight is None else y * call.follow(weight)), inverse
+
+
+@rule("_native_batch_norm_legit.no_stats")
+def batch_norm(call: Call) -> Any:
+    """A layer norm per channel over samples and places, then a scale and shift per channel."""
+    x = call.follow(call.args[0])
+    y, mean, inverse = _normalise(x, [0, *range(2, x.dim())], call.args[5])
+    return _scale_channels(call, y), mean.reshape(-1), inverse.reshape(-1)
+
+
+@rule("native_batch_norm", "_native_batch_norm_legit_no_training")
+def batch_norm_with_statistics(call: Call) -> Any:
+    """(x - mean) / sqrt(variance + eps) with given statistics per channel, then a scale and shift."""
+    if call.name == "native_batch_norm" and call.args[5]:
+        raise UnsupportedReferenceError(
+            "the reference's batch norm updates running statistics; pass None for them"
+        )
+    x, per_channel = call.follow(call.args[0]), _per_channel(call.args[0])
+    mean, variance = (call.follow(statistic).reshape(per_channel) for statistic in call.args[3:5])
+    inverse = torch.rsqrt(variance + call.args[-1])
+    return _scale_channels(call, (x - mean) * inverse), mean.reshape(-1), inverse.reshape(-1)
+
+
+def _scale_channels(call: Call, y: Any) -> Any:
+    """y times the weight plus the bias (arguments 1 and 2, each may be missing) of its channel."""
+    weight, bias = call.args[1:3]
+    y = y if weight is None else y * call.follow(weight).reshape(_per_channel(y))
+    return y if bias is None else y + call.follow(bias).reshape(_per_channel(y))
+
+
+def _per_channel(x: Tensor) -> tuple[int, ...]:
+    """The shape in which a vector over the channels (dim 1) broadcasts to x."""
+    return (1, x.shape[1], *(1,) * (x.dim() - 2))

@@ -10,12 +10,12 @@ from gpuemu.reference.accumulation import count, reduced_dims
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.pieces import in_pieces
 from gpuemu.reference.registry import Call, rule
-from gpuemu.reference.step import to_operand
+from gpuemu.reference.step import is_narrow, is_settled, to_operand
 
 Tensor = torch.Tensor
 
 UNITS = 16.0
-# exp of more than this is a bound without content; the limit keeps 0 * exp(E) from becoming NaN.
+# Above this exponent the growth of a share y is worked out from log y, which does not underflow as y does.
 LARGEST_EXPONENT = 50.0
 
 
@@ -54,8 +54,13 @@ def _softmax_error(
         unknown = (~spread.isfinite()).any(dims[0], keepdim=True) if dims else ~spread.isfinite()
         spread.nan_to_num_(nan=0.0, posinf=0.0)
         mean_spread = (y.nan_to_num(nan=0.0) * spread).sum(dims, keepdim=True)
-    bound = spread.add_(mean_spread).clamp_(max=LARGEST_EXPONENT).expm1_()
-    bound.add_(own).mul_(y).add_(2.0 * arithmetic.underflow).clamp_(max=1.0)
+    exponent = spread.add_(mean_spread)
+    large = None if is_narrow(exponent, LARGEST_EXPONENT) else exponent.clone()
+    bound = exponent.clamp_(max=LARGEST_EXPONENT).expm1_().add_(own).mul_(y)
+    if large is not None:
+        grown = (x - torch.logsumexp(x, dims, keepdim=True)).add_(large).clamp_(max=0.0).exp_()
+        bound = torch.where(large > LARGEST_EXPONENT, torch.maximum(grown, y), bound)
+    bound.add_(2.0 * arithmetic.underflow).clamp_(max=1.0)
     return bound if unknown is None else torch.where(unknown, torch.inf, bound.nan_to_num_(nan=0.0))
 
 
@@ -71,7 +76,7 @@ def log_softmax(call: Call) -> Any:
 
     def bound_of(x: Tensor, error: Tensor | None, value: Tensor, log_sum: Tensor) -> Tensor:
         spread = logit_error(call.arithmetic, x, error)
-        row_error = _log_sum_error(call.arithmetic, value.exp(), spread, dims, log_sum)
+        row_error = _log_sum_error(call.arithmetic, x, value.exp(), spread, dims, log_sum)
         bound = (spread + row_error).add_(value.abs(), alpha=call.arithmetic.unit_roundoff)
         return _settle(call.arithmetic, value, bound, (spread == torch.inf) | (row_error == torch.inf))
 
@@ -90,19 +95,22 @@ def log_sum_exp(call: Call) -> Any:
 
     def bound_of(x: Tensor, error: Tensor | None, log_sum: Tensor) -> Tensor:
         spread = logit_error(call.arithmetic, x, error)
-        bound = _log_sum_error(call.arithmetic, (x - log_sum).exp_(), spread, dims, log_sum)
+        bound = _log_sum_error(call.arithmetic, x, (x - log_sum).exp_(), spread, dims, log_sum)
         return _settle(call.arithmetic, log_sum, bound, bound == torch.inf)
 
     return call.make(result, in_pieces(bound_of, x, dims, x, error, log_sum).reshape(result.shape))
 
 
 def _log_sum_error(
-    arithmetic: Arithmetic, share: Tensor, spread: Tensor, dims: list[int], log_sum: Tensor
+    arithmetic: Arithmetic, x: Tensor, share: Tensor, spread: Tensor, dims: list[int], log_sum: Tensor
 ) -> Tensor:
     """The error of a log-sum-exp over `dims`, which are kept; inf in a row with an unknown logit."""
-    total = spread.clamp(max=LARGEST_EXPONENT).expm1_().mul_(share).sum(dims, keepdim=True)
+    if is_narrow(spread, LARGEST_EXPONENT):
+        error = spread.expm1().mul_(share).sum(dims, keepdim=True).log1p_()
+    else:
+        error = torch.logsumexp(x + spread, dims, keepdim=True) - log_sum
     own = arithmetic.growth(count(spread, dims)) + UNITS
-    error = total.log1p_().add_(log_sum.abs().add_(own), alpha=arithmetic.unit_roundoff)
+    error.add_(log_sum.abs().add_(own), alpha=arithmetic.unit_roundoff)
     if bool(spread.max() < torch.inf):
         return error
     unknown = ~spread.isfinite()
@@ -112,7 +120,8 @@ def _log_sum_error(
 
 
 def _settle(arithmetic: Arithmetic, value: Tensor, bound: Tensor, unknown: Tensor) -> Tensor:
-    """Infinite logarithms (masked entries) carry no error; entries of an unknown row are unknown."""
-    if bool(bound.max() <= arithmetic.overflow):
+    """Infinite logarithms (masked entries) carry no error; those of unknown rows, or too large, are unknown."""
+    if is_settled(arithmetic, value, bound):
         return bound
+    unknown = unknown | (value.isfinite() & ~(value.abs() + bound <= arithmetic.overflow))
     return torch.where(unknown, torch.inf, torch.where(value.isfinite(), bound, 0.0))

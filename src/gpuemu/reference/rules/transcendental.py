@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.elementwise import corners_of, elementwise
 from gpuemu.reference.registry import Call, rule
-from gpuemu.reference.step import Loss, Propagate, Step, to_operand
+from gpuemu.reference.step import Loss, Propagate, Step, is_narrow, to_operand
 
 Tensor = torch.Tensor
 
@@ -24,10 +25,13 @@ LOGARITHM_1P = Loss(UNITS, perturbed=True, floor=1.0, margin=lambda x: x + 1.0, 
 SLOPE = Loss(1.0, certificate=True)
 
 LOSSES = {
-    "exp2": PLAIN, "silu": PLAIN, "erfc": PLAIN,
+    "exp2": PLAIN, "erfc": PLAIN,
+    "silu": replace(PLAIN, dip=0.2785),  # its minimum, at -1.278
     "erf": UNIT_SCALE, "expm1": UNIT_SCALE,
     "sinh": UNIT_SCALE, "cosh": UNIT_SCALE, "atan": UNIT_SCALE,
-    "gelu": ARGUMENT_SCALE, "mish": ARGUMENT_SCALE,
+    # x (1 + erf(x / sqrt 2)) before it is halved; its minimum, at -0.752 (either form).
+    "gelu": replace(ARGUMENT_SCALE, headroom=2.0, dip=0.1701),
+    "mish": replace(ARGUMENT_SCALE, dip=0.3089),  # its minimum, at -1.192
     "log": LOGARITHM, "log2": LOGARITHM, "log10": LOGARITHM, "log1p": LOGARITHM_1P,
 }  # fmt: skip
 
@@ -40,29 +44,40 @@ def _argument_error(step: Step) -> Tensor:
     return error
 
 
+# Closed forms multiply a slope by a growth over the interval; beyond this half-width the slope may have been
+# lost to rounding (1 - y = 0 for y near 1), and the corners are evaluated instead.
+LARGEST_GROWTH = 1.0
+
+
 def propagate_exp(step: Step, error: Tensor) -> bool:
     """exp(x) (exp(e) - 1), the upper side."""
-    error.addcmul_(_argument_error(step).expm1_(), step.result)
-    return True
+    argument_error = _argument_error(step)
+    narrow = is_narrow(argument_error, LARGEST_GROWTH)
+    error.addcmul_(argument_error.expm1_(), step.result)
+    return narrow
 
 
 def propagate_sigmoid(step: Step, error: Tensor) -> bool:
     """y (1 - y) (exp(e) - 1): the slope y (1 - y) grows at most by a factor exp(t) over a distance t."""
-    error.addcmul_(_argument_error(step).expm1_().mul_(step.result), 1.0 - step.result)
-    return True
+    argument_error = _argument_error(step)
+    narrow = is_narrow(argument_error, LARGEST_GROWTH)
+    error.addcmul_(argument_error.expm1_().mul_(step.result), 1.0 - step.result)
+    return narrow
 
 
 def propagate_tanh(step: Step, error: Tensor) -> bool:
     """(1 - y^2) (exp(2e) - 1) / 2: the slope 1 - y^2 grows at most by a factor exp(2t) over a distance t."""
-    growth = _argument_error(step).mul_(2.0).expm1_().mul_(0.5)
+    argument_error = _argument_error(step)
+    narrow = is_narrow(argument_error, LARGEST_GROWTH)
+    growth = argument_error.mul_(2.0).expm1_().mul_(0.5)
     error.addcmul_(growth, step.result.square().neg_().add_(1.0))
-    return True
+    return narrow
 
 
 def propagate_wave(step: Step, error: Tensor) -> bool:
     """min(e, 2): sine and cosine have slope at most 1 and range 2. Corners would miss whole periods."""
     argument_error = _argument_error(step)
-    known = bool(argument_error.max() < torch.inf) if argument_error.numel() else True
+    known = is_narrow(argument_error, sys.float_info.max)
     error.add_(argument_error.clamp_(max=2.0))
     return known
 
