@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from gpuemu import environment
-from gpuemu.campaign import Campaign, Judged
+from gpuemu.campaign import Campaign, Judged, Shared
 from gpuemu.candidates import loader
 from gpuemu.checking import make_campaign
 from gpuemu.inputs import fill
@@ -35,7 +35,6 @@ from gpuemu.model.record import Run
 from gpuemu.ops.registry import get_op
 from gpuemu.oracle import bounds
 from gpuemu.reference import evaluate
-from gpuemu.reference.cache import ExpectedCache
 from gpuemu.store.sqlite import Store
 
 SIZES = {"tiny": ({"B": 1, "S": 4, "H": 8}, 60), "million": ({"B": 1, "S": 1000, "H": 1000}, 4)}
@@ -128,7 +127,7 @@ def _ways(
                 store.append(run_id, campaign.run_case(case, index))
         return len(cases)
 
-    shared: ExpectedCache[Judged] = ExpectedCache(4 << 30)
+    shared = Shared()
     known = _cases(op, dims, count, 0)
 
     def first() -> int:
@@ -138,7 +137,7 @@ def _ways(
 
     def second() -> int:
         campaign = make_campaign(op, candidate, "cpu", guards=())
-        campaign.cache = shared
+        campaign.shared = shared
         return run(campaign, known, 1000)
 
     def default() -> int:
@@ -168,9 +167,10 @@ def _stages(op: Op, dims: dict[str, int], count: int) -> dict[str, float]:
         return result
 
     for case in _cases(op, dims, count, 5000):
-        inputs = timed("inputs", lambda case=case: campaign.make_inputs(case))
+        inputs = timed("inputs", lambda case=case: fill.make_inputs(op, case))
         timed("inputs digest", lambda inputs=inputs: fill.inputs_digest(inputs))
-        seen = timed("run", lambda case=case, inputs=inputs: campaign.observe(case, inputs))
+        campaign.prepare(case)
+        seen = timed("run", lambda case=case: campaign.observe(case))
         profile = op.contract.profile_for(case.dtype)
         expected = timed(
             "reference and bound",

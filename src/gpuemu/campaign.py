@@ -47,39 +47,81 @@ class Settings:
     confirm: Confirm | None = None
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Inputs of a case as they were made; a candidate gets copies, never these."""
+
+    inputs: Mapping[str, torch.Tensor]
+    sha256: str
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory held by the storages."""
+        return sum(tensor.untyped_storage().nbytes() for tensor in self.inputs.values())
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An `Expected` with what the oracle made of it."""
+
+    expected: Expected
+    acceptance: bounds.Acceptance
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory held, about: value and bound in float64 and the two ends of the interval."""
+        return sum(32 * output.value.numel() + 4096 for output in self.expected.outputs)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What does not depend on the candidate, kept by content for the next one (op digest, case, profile)."""
+
+    inputs: ExpectedCache[Prepared] = field(default_factory=ExpectedCache)
+    expected: ExpectedCache[Judged] = field(default_factory=ExpectedCache)
+
+
 @dataclass
 class Campaign:
-    """Runs cases of one op against one candidate. `cache` may be shared between campaigns of the same op."""
+    """Runs cases of one op against one candidate. `shared` may be handed to other campaigns."""
 
     op: Op
     candidate: Candidate
     settings: Settings = Settings()
-    cache: ExpectedCache[Judged] = field(default_factory=ExpectedCache)
-    accepted_layouts: bool = False
+    shared: Shared = field(default_factory=Shared)
+    has_accepted: bool = False
     _unrejected: tuple[str, ...] = adequacy.PREDICTORS
 
-    def make_inputs(self, case: Case) -> dict[str, torch.Tensor]:
-        """Fresh inputs of a case on the device under test."""
-        inputs = fill.make_inputs(self.op, case)
-        return inputs if self.settings.device == "cpu" else fill.to_device(inputs, self.settings.device)
+    def prepare(self, case: Case) -> Prepared:
+        """The inputs of a case on the device under test, with their digest; kept."""
+        key = (self.op.digest, case.id, self.settings.device)
+        prepared = self.shared.inputs.get(key)
+        if prepared is None:
+            inputs = fill.make_inputs(self.op, case)
+            sha256 = fill.inputs_digest(inputs)
+            if self.settings.device != "cpu":
+                inputs = fill.to_device(inputs, self.settings.device)
+            prepared = Prepared(inputs, sha256)
+            self.shared.inputs.put(key, prepared, prepared.size_bytes)
+        return prepared
 
-    def observe(self, case: Case, inputs: Mapping[str, torch.Tensor]) -> Observation:
-        """Call the candidate. Inputs that it may overwrite are handed over as copies."""
-        given = fill.clone(inputs) if self.op.contract.mutates else inputs
+    def observe(self, case: Case) -> Observation:
+        """Call the candidate on a copy of the inputs."""
+        inputs = fill.clone(self.prepare(case).inputs)
         settings = self.settings
         return inline.observe(
-            self.candidate, given, case.params, self.op.contract, settings.guards, settings.scope
+            self.candidate, inputs, case.params, self.op.contract, settings.guards, settings.scope
         )
 
-    def expect(self, case: Case, inputs: Mapping[str, torch.Tensor], profile: str | None = None) -> Judged:
-        """The float64 answer with its bound under a profile, and what the oracle accepts; cached."""
+    def expect(self, case: Case, profile: str | None = None) -> Judged:
+        """The float64 answer with its bound under a profile, and what the oracle accepts; kept."""
         profile = profile or self.settings.profile or self.op.contract.profile_for(case.dtype)
         key = (self.op.digest, case.id, profile, self.settings.device)
-        judged = self.cache.get(key)
+        judged = self.shared.expected.get(key)
         if judged is None:
-            expected = evaluate.evaluate(self.op, case, inputs, profile)
+            expected = evaluate.evaluate(self.op, case, self.prepare(case).inputs, profile)
             judged = Judged(expected, bounds.accept(expected))
-            self.cache.put(key, judged, judged.size_bytes)
+            self.shared.expected.put(key, judged, judged.size_bytes)
         return judged
 
     def judge(self, observation: Observation, judged: Judged) -> Verdict:
@@ -87,36 +129,34 @@ class Campaign:
         return compare.judge(observation, judged.expected, judged.acceptance, self.op.contract)
 
     def run_case(self, case: Case, index: int = 0) -> Record:
-        """One case from inputs to record."""
+        """One case from inputs to record. The candidate runs before the reference: nothing of the answer is
+        left in the allocator for it to find (HACKS.md 1)."""
         started = time.perf_counter()
-        inputs = self.make_inputs(case)
-        inputs_sha256 = fill.inputs_digest(inputs)
-        if "mutation" not in self.settings.guards:
-            self.expect(case, inputs)  # nothing would tell that the candidate damaged them
-        observation = self.observe(case, inputs)
-        if any(finding.guard == "mutation" for finding in observation.findings):
-            inputs = self.make_inputs(case)
-        judged = self.expect(case, inputs)
+        prepared = self.prepare(case)
+        observation = self.observe(case)
+        judged = self.expect(case)
         verdict = self.judge(observation, judged)
         unfavourable = verdict.status in (Status.FAIL, Status.ERROR, Status.UNSUPPORTED)
         if unfavourable and self.settings.confirm is not None:
             verdict = self.settings.confirm(self, case, observation, verdict)
         if verdict.status in (Status.PASS, Status.FAIL):
-            self.accepted_layouts = True
+            self.has_accepted = True
         return Record(
             index=index,
             case=case,
-            verdict=self._with_adequacy(verdict, inputs, judged),
-            inputs_sha256=inputs_sha256,
+            verdict=self._with_adequacy(verdict, prepared, judged),
+            inputs_sha256=prepared.sha256,
             outputs_sha256=fill.tensors_digest(observation.outputs) if observation.outputs else None,
             duration_s=time.perf_counter() - started,
         )
 
-    def _with_adequacy(self, verdict: Verdict, inputs: Mapping[str, torch.Tensor], judged: Judged) -> Verdict:
+    def _with_adequacy(self, verdict: Verdict, prepared: Prepared, judged: Judged) -> Verdict:
         """Add which trivial predictors this case rejects; each is tried until a case of the run rejects it."""
         if not self._unrejected or judged.expected.problem:
             return verdict
-        rejected, exempt = adequacy.rejected(inputs, judged.expected, judged.acceptance, self._unrejected)
+        rejected, exempt = adequacy.rejected(
+            prepared.inputs, judged.expected, judged.acceptance, self._unrejected
+        )
         self._unrejected = tuple(name for name in self._unrejected if name not in rejected)
         return replace(verdict, rejected_predictors=rejected, exempt_predictors=exempt)
 
@@ -124,16 +164,3 @@ class Campaign:
         """The plan's cases in order, each recorded as soon as it is judged."""
         for index, case in enumerate(plan.cases):
             yield self.run_case(case, index)
-
-
-@dataclass(frozen=True)
-class Judged:
-    """An `Expected` with what the oracle made of it, kept together in the cache."""
-
-    expected: Expected
-    acceptance: bounds.Acceptance
-
-    @property
-    def size_bytes(self) -> int:
-        """Memory held: value and bound in float64 and the two ends of the interval."""
-        return sum(32 * output.value.numel() + 4096 for output in self.expected.outputs)

@@ -56,17 +56,15 @@ def confirm(campaign: Campaign, case: Case, observation: Observation, verdict: V
 
 def _against_widened(campaign: Campaign, case: Case, observation: Observation, profile: str | None) -> Verdict:
     """The verdict with the bound widened by the reference's own float64 error (section 12.7)."""
-    inputs = campaign.make_inputs(case)
-    judged = campaign.expect(case, inputs, profile)
+    judged = campaign.expect(case, profile)
+    inputs = campaign.prepare(case).inputs
     own_error = evaluate.evaluate(campaign.op, case, inputs, "P0", unit_roundoff=FLOAT64_ROUNDOFF)
     widened = bounds.widen(judged.expected, own_error)
     return campaign.judge(observation, type(judged)(widened, bounds.accept(widened)))
 
 
 def _judge_again(campaign: Campaign, case: Case) -> Verdict:
-    inputs = campaign.make_inputs(case)
-    observation = campaign.observe(case, inputs)
-    return campaign.judge(observation, campaign.expect(case, inputs))
+    return campaign.judge(campaign.observe(case), campaign.expect(case))
 
 
 def _looser_profile(campaign: Campaign, case: Case, observation: Observation, profile: str) -> str | None:
@@ -75,8 +73,7 @@ def _looser_profile(campaign: Campaign, case: Case, observation: Observation, pr
         if PROFILES[name].tf32 and case.dtype != "float32":
             continue
         if _against_widened(campaign, case, observation, name).status is Status.PASS:
-            inputs = campaign.make_inputs(case)
-            judged = campaign.expect(case, inputs, name)
+            inputs, judged = campaign.prepare(case).inputs, campaign.expect(case, name)
             rejected, _ = adequacy.rejected(inputs, judged.expected, judged.acceptance, ("zeros",))
             return name if rejected else None
     return None
@@ -103,9 +100,8 @@ def _judge_refusal(campaign: Campaign, case: Case, observation: Observation, ver
         return verdict
     if exception.type in ("CandidateRefusedError", "NotImplementedError"):
         return replace(verdict, status=Status.UNSUPPORTED)
-    accepts_other = campaign.accepted_layouts or any(
-        campaign.observe(other, campaign.make_inputs(other)).exception is None
-        for other in _plainer_cases(campaign, case)
+    accepts_other = campaign.has_accepted or any(
+        campaign.observe(other).exception is None for other in _plainer_cases(campaign, case)
     )
     return replace(verdict, status=Status.UNSUPPORTED if accepts_other else Status.ERROR)
 

@@ -165,12 +165,13 @@ def test_a_failing_reference_is_invalid_and_never_the_candidates_fault() -> None
 
 def test_expected_values_are_shared_between_candidates() -> None:
     first, second = campaign_for(lambda x: x), campaign_for(lambda x: torch.softmax(x.float(), -1).to(x.dtype))
-    second.cache = first.cache
+    second.shared = first.shared
     plan = make_plan(OP, budget=4, seed=0, layouts=["contiguous"])
     list(first.run(plan))
-    held = len(first.cache)
+    held = len(first.shared.expected), len(first.shared.inputs)
+    assert held == (4, 4)
     list(second.run(plan))
-    assert len(first.cache) == held
+    assert (len(first.shared.expected), len(first.shared.inputs)) == held
 
 
 def test_records_carry_digests_that_repeat() -> None:

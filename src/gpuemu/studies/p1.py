@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpuemu import environment
-from gpuemu.campaign import Campaign, Judged
+from gpuemu.campaign import Campaign, Shared
 from gpuemu.candidates import loader
 from gpuemu.checking import make_campaign, require_device
 from gpuemu.corpus.catalogue import CorpusKernel, load_catalogue
@@ -25,7 +25,6 @@ from gpuemu.ops.registry import get_op
 from gpuemu.oracle.baselines import BASELINES, Baseline
 from gpuemu.planning.limits import LIMITS, batch_dims
 from gpuemu.planning.plan import make_plan
-from gpuemu.reference.cache import ExpectedCache
 from gpuemu.shrink import shrink
 from gpuemu.studies.published import CASES_PER_KERNEL_AND_DTYPE, DTYPES, one_shape, published_sizes
 
@@ -48,7 +47,7 @@ def run_study(device: str = "cpu", seed: int = 0, progress: Progress | None = No
     require_device(device)
     started = time.perf_counter()
     kernels = load_catalogue()
-    cache: ExpectedCache[Judged] = ExpectedCache()
+    shared = Shared()
     rows = []
     notes: dict[str, None] = {}
     for position, kernel in enumerate(kernels):
@@ -58,7 +57,7 @@ def run_study(device: str = "cpu", seed: int = 0, progress: Progress | None = No
         op = get_op(kernel.op)
         row = _describe(kernel)
         row["baselines"] = _measure_baselines(candidate, op, device, seed)
-        row["dtypes"], plan_notes = _measure_gpuemu(candidate, op, device, seed, cache)
+        row["dtypes"], plan_notes = _measure_gpuemu(candidate, op, device, seed, shared)
         row["minimal"] = _minimal_case(row, candidate, op, device)
         notes.update(dict.fromkeys(plan_notes))
         rows.append(row)
@@ -71,7 +70,7 @@ def _describe(kernel: CorpusKernel) -> dict[str, Any]:
 
 
 def _measure_gpuemu(
-    candidate: Candidate, op: Op, device: str, seed: int, cache: ExpectedCache[Judged]
+    candidate: Candidate, op: Op, device: str, seed: int, shared: Shared
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Per dtype: counts by status, first failure's position and kind, worst score of what passed."""
     published = published_sizes(op)
@@ -81,7 +80,7 @@ def _measure_gpuemu(
         plan = make_plan(published, budget=CASES_PER_KERNEL_AND_DTYPE, seed=seed, device=device, dtypes=[dtype])
         notes = plan.notes
         campaign = make_campaign(published, candidate, device)
-        campaign.cache = cache
+        campaign.shared = shared
         results[dtype] = _dtype_row(list(campaign.run(plan)))
     return results, notes
 
