@@ -57,8 +57,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         return Handle(np.array([value], np.float32).astype(BFLOAT16), tl.bfloat16)
 
     def cast_impl(self, src: Any, dst_type: Any) -> Any:
-        source = tl.int1 if src.data.dtype == np.bool_ else src.dtype.scalar
-        return Handle(convert(src.data, source, dst_type.scalar), dst_type.scalar)
+        return Handle(convert(src.data, src.dtype.scalar, dst_type.scalar), dst_type.scalar)
 
     def create_fp_to_fp(self, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
         toward_zero = rounding_mode == interpreter._ir.ROUNDING_MODE.RTZ
@@ -76,7 +75,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
             # int1 is a one-bit integer that wraps; NumPy's booleans saturate and cannot be subtracted.
             return Handle((op(left.astype(np.int8), right.astype(np.int8)) & 1).astype(np.bool_), tl.int1)
         output = op(left, right)
-        if output.dtype == np.bool_:
+        if output.dtype == np.bool_:  # a comparison: Triton's interpreter gives it the operands' type
             return Handle(output, tl.int1)
         dtype = lhs.dtype.scalar
         return Handle(output.astype(get_numpy_dtype(dtype), copy=False), dtype)

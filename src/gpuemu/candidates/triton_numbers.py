@@ -183,7 +183,6 @@ def encode_float8(x: Array, form: Float8) -> Array:
     exponent = np.frexp(np.maximum(magnitude, 2.0**least))[1] - 1
     steps = np.rint(np.ldexp(magnitude, form.fraction_bits - exponent)).astype(np.int64)
     code = ((exponent - least) << form.fraction_bits) + steps
-    code = np.minimum(code, form.largest_code)
     negative = np.signbit(wide) & (form.has_negative_zero | (code != 0))
     code = np.where(np.isnan(wide), form.nan_code, code | np.where(negative, 0x80, 0))
     return code.astype(np.uint8)

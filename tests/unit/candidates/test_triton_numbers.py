@@ -59,7 +59,7 @@ def test_every_bfloat16_survives_float16_and_float64_as_far_as_they_hold_it() ->
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_float64_rounds_to_bfloat16_once(value: float) -> None:
     with np.errstate(over="ignore"):
         got = float(numbers.to_float(np.array([value]), BFLOAT16)[0])
@@ -75,7 +75,7 @@ def test_float64_just_off_a_midpoint_is_not_rounded_twice(value: float) -> None:
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_int64_rounds_to_bfloat16_once(value: int) -> None:
     assert float(numbers.to_float(np.array([value]), BFLOAT16)[0]) == nearest_bfloat16(Fraction(value))
 
@@ -92,7 +92,7 @@ _patterns = st.integers(0, 65535)
 
 
 @given(_patterns, _patterns, _patterns)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_fma_of_bfloat16_rounds_once(a: int, b: int, c: int) -> None:
     x, y, z = (np.array([bits], np.uint16).view(BFLOAT16) for bits in (a, b, c))
     operands = [float(v[0]) for v in (x, y, z)]
@@ -113,7 +113,7 @@ def test_fma_of_bfloat16_sees_a_tiny_addend_at_a_tie() -> None:
 
 
 @given(_floats32, _floats32, _floats32)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_fma_of_float32_rounds_once(a: float, b: float, c: float) -> None:
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     x, y, z = (np.array([v], np.float32) for v in (a, b, c))

@@ -52,10 +52,11 @@ def test_sum_of_bfloat16_is_not_a_sum_of_patterns() -> None:
 
 @pytest.mark.parametrize(("dtype", "stays"), [(torch.float16, 2048.0), (torch.bfloat16, 256.0)])
 def test_sum_accumulates_in_the_element_dtype(dtype: torch.dtype, stays: float) -> None:
-    # `stays` + 1 rounds to `stays`, whatever the order of the additions of the ones: 1 + 0 = 1 is next to it.
-    x = torch.zeros(1, 4, dtype=dtype)
-    x[0, 0], x[0, 2] = stays, 1.0
+    # `stays` + 1 is a tie that rounds back to `stays`; in float32 the two ones would make a difference.
+    x = torch.zeros(1, 8, dtype=dtype)
+    x[0, 0], x[0, 2], x[0, 4] = stays, 1.0, 1.0
     assert reduce_rows("sum", x).item() == stays
+    assert reduce_rows("sum_all", x).item() == stays
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -117,7 +118,7 @@ def test_scans_of_exact_values(dtype: torch.dtype) -> None:
 
 
 @given(st.lists(st.integers(-(2**15), 2**15 - 1), min_size=16, max_size=16))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_sort_and_flip_of_bfloat16(patterns: list[int]) -> None:
     x = torch.tensor([patterns], dtype=torch.int16).view(torch.bfloat16)
     x = torch.where(torch.isnan(x), 3.0, x) + 0.0  # +0.0: one sign of zero

@@ -70,6 +70,8 @@ def binary(x, y, z, OP: tl.constexpr, BLOCK: tl.constexpr):  # noqa: PLR0912
         result = (left < right).to(tl.float32)
     elif OP == "select":
         result = tl.where(left < right, left, right)
+    elif OP == "equal_and_ordered":
+        result = (left == right) & (left <= right)
     else:
         tl.static_assert(False)
     tl.store(z + offsets, result)
@@ -131,6 +133,8 @@ def reduce_rows(x, y, OP: tl.constexpr, R: tl.constexpr, C: tl.constexpr):
     value = tl.load(x + rows[:, None] * C + tl.arange(0, C)[None, :])
     if OP == "sum":
         result = tl.sum(value, axis=1)
+    elif OP == "sum_all":
+        result = tl.sum(value) + tl.zeros([R], value.dtype)
     elif OP == "sum_negative_axis":
         result = tl.sum(value, axis=-1)
     elif OP == "max":
