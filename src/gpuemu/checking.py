@@ -15,6 +15,7 @@ from typing import Any
 from gpuemu import environment
 from gpuemu.campaign import Campaign, Settings
 from gpuemu.candidates import loader
+from gpuemu.candidates.source import make_portable
 from gpuemu.confirmation import confirm
 from gpuemu.corpus import catalogue
 from gpuemu.errors import UnsupportedEnvironmentError, UsageError
@@ -33,6 +34,7 @@ from gpuemu.store.sqlite import Store, make_run_id
 
 Progress = Callable[[int, int, Record], None]
 DEFAULT_BUDGET = 64
+RUN_ID_ENTROPY_BYTES = 3  # beside the second of the start; the store refuses an id that it holds
 
 
 @dataclass(frozen=True)
@@ -131,17 +133,20 @@ def resolve(kernel: Any, op: str | Op | None, device: str) -> Subject:
     Raises:
         UsageError: nothing of that name, or the op cannot be told.
     """
-    target = kernel if isinstance(kernel, str) else loader.from_callable(kernel).target
-    if isinstance(kernel, str) and _is_corpus_name(kernel):
+    if not isinstance(kernel, str):
+        target = loader.from_callable(kernel).target
+    elif _is_corpus_name(kernel):
         entry = catalogue.find_kernel(kernel)
-        kernel, op = f"{entry.path}::{entry.function}", op or entry.op
+        target, kernel, op = kernel, f"{entry.path}::{entry.function}", op or entry.op
+    else:
+        target = make_portable(kernel)
     if op is None:
         candidate = loader.load(kernel, device) if isinstance(kernel, str) else loader.from_callable(kernel)
         op = candidate.op or _refuse_unknown_op(candidate)
     if isinstance(op, Op):
         return Subject(op, f"object {op.name}", kernel, target)
-    if "::" in op or ":" in op:
-        return Subject(loader.load_op(op), op, kernel, target)
+    if ":" in op:
+        return Subject(loader.load_op(op), make_portable(op), kernel, target)
     return Subject(get_op(op), op, kernel, target)
 
 
@@ -208,7 +213,7 @@ def _shrink_first_failure(campaign: Campaign, records: Sequence[Record]) -> Mini
 def _make_run(subject: Subject, candidate: Candidate, plan: Plan, device: str, profile: str | None) -> Run:
     now = datetime.now(UTC)
     return Run(
-        id=make_run_id(now, os.urandom(8)),
+        id=make_run_id(now, os.urandom(RUN_ID_ENTROPY_BYTES)),
         target=subject.target,
         op=subject.op.name,
         op_target=subject.op_target,
@@ -250,4 +255,8 @@ def _open_store(store: bool | Path, run: Run) -> Iterator[_Kept]:
     path = environment.get_store_path() if store is True else store
     with Store(path) as opened:
         opened.open_run(run)
-        yield _Kept(opened, run)
+        try:
+            yield _Kept(opened, run)
+        except KeyboardInterrupt:
+            opened.finish_run(run.id, "interrupted", "stopped by the user; the records so far are kept")
+            raise

@@ -50,6 +50,14 @@ def parse_target(text: str) -> Target:
     return Target(text, None, name, attribute)
 
 
+def make_portable(text: str) -> str:
+    """The target with an absolute path, so that it can be found again from another folder."""
+    target = parse_target(text)
+    if target.path is None:
+        return text
+    return f"{target.path}::{target.attribute}" if target.attribute else str(target.path)
+
+
 def import_target(target: Target) -> ModuleType:
     """Import the module or file of a target.
 

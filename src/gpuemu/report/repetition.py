@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from gpuemu.model.record import Record, Run
 from gpuemu.model.verdict import Status, Verdict
 from gpuemu.report.failure import case_table, finding_lines, kind_of, row
-from gpuemu.report.text import LABEL_STYLE, Line, make_line
+from gpuemu.report.text import LABEL_STYLE, Line, make_line, shorten_target
 
 
 def repetition_lines(
@@ -31,7 +31,10 @@ def _comparison_lines(
     run: Run, recorded: Record, repeated: Record, source_changed: bool, device: str
 ) -> Iterator[Line]:
     where = device if device == run.device else f"recorded on {run.device}, repeated on {device}"
-    yield make_line((run.target, LABEL_STYLE), f"  op {run.op}, {where}, run {run.id}, case {recorded.case.id}")
+    yield make_line(
+        (shorten_target(run.target), LABEL_STYLE),
+        f"  op {run.op}, {where}, run {run.id}, case {recorded.case.id}",
+    )
     yield from case_table(recorded.case)
     yield row("bytes", _compare(recorded.inputs_sha256, repeated.inputs_sha256, "inputs"))
     yield row("", _compare(recorded.outputs_sha256, repeated.outputs_sha256, "outputs"))

@@ -20,6 +20,7 @@ from gpuemu.report.text import (
     format_short,
     join_words,
     make_line,
+    shorten_target,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ def _header_line(report: Report) -> Line:
     run = report.run
     profile = f", profile {run.profile}" if run.profile else ""
     facts = f"op {run.op}, {run.device}, seed {run.seed}{profile}, {count(len(report.records), 'case')}"
-    return make_line((run.target, LABEL_STYLE), f"  {facts}", (f" in {report.seconds:.1f} s", FAINT_STYLE))
+    return make_line(
+        (shorten_target(run.target), LABEL_STYLE), f"  {facts}", (f" in {report.seconds:.1f} s", FAINT_STYLE)
+    )
 
 
 def _verdict_line(report: Report) -> Line:

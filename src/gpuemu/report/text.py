@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from rich.text import Text
 
@@ -25,6 +26,11 @@ def clean(text: str) -> str:
     """Text from a candidate on one line: an escape sequence in it must not reach the terminal."""
     flat = " ".join(text.split("\n"))
     return "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in flat)
+
+
+def shorten_target(target: str) -> str:
+    """A file target relative to the working directory when it lies inside it."""
+    return target.removeprefix(f"{Path.cwd()}/")
 
 
 def format_hex(value: float) -> str:
