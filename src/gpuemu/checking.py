@@ -24,7 +24,7 @@ from gpuemu.model.case import Plan
 from gpuemu.model.op import Op
 from gpuemu.model.profile import get_profile
 from gpuemu.model.record import Minimal, Record, Report, Run
-from gpuemu.model.verdict import Adequacy, Status
+from gpuemu.model.verdict import Adequacy, Kind, Status
 from gpuemu.ops.registry import get_op, load_ops
 from gpuemu.oracle import adequacy
 from gpuemu.planning.plan import make_plan
@@ -204,10 +204,10 @@ def _run_status(records: Sequence[Record], summary: Adequacy) -> tuple[Status, s
 
 
 def _shrink_first_failure(campaign: Campaign, records: Sequence[Record]) -> Minimal | None:
-    for record in records:
-        if record.verdict.status in (Status.FAIL, Status.ERROR):
-            return shrink_case(campaign, record)
-    return None
+    failing = [record for record in records if record.verdict.status in (Status.FAIL, Status.ERROR)]
+    # An error that a looser profile would cover says least about what is wrong.
+    failing.sort(key=lambda record: record.verdict.kind == Kind.PRECISION)
+    return shrink_case(campaign, failing[0]) if failing else None
 
 
 def _make_run(subject: Subject, candidate: Candidate, plan: Plan, device: str, profile: str | None) -> Run:

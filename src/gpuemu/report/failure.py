@@ -49,7 +49,7 @@ def kind_lines(report: Report) -> Iterator[Line]:
     counts = {kind: count(len(group), "case") for kind, group in groups.items()}
     count_width = max(map(len, counts.values()))
     for kind, group in groups.items():
-        what = _describe_group(kind, [record for _, record in group])
+        what = _describe_group(kind, [record for _, record in group], only_kind=len(groups) == 1)
         yield make_line(
             (f"  {kind:<{width}}", "red"),
             f"  {counts[kind]:>{count_width}}, first at {group[0][0]}",
@@ -57,7 +57,7 @@ def kind_lines(report: Report) -> Iterator[Line]:
         )
 
 
-def _describe_group(kind: str, records: list[Record]) -> str:
+def _describe_group(kind: str, records: list[Record], only_kind: bool) -> str:
     first = records[0].verdict
     if kind == Kind.LAYOUT:
         layouts = {layout for record in records for layout in record.case.layouts.values()}
@@ -65,9 +65,14 @@ def _describe_group(kind: str, records: list[Record]) -> str:
     if kind == Kind.PRECISION and first.looser_profile:
         profiles = [name for name in PROFILES if name in {r.verdict.looser_profile for r in records}]
         loosest = profiles[-1]
+        what = f"within {loosest} ({PROFILES[loosest].meaning})"
+        if not only_kind:  # the kernel is wrong in other cases, so no profile is the mend
+            return f"these alone would pass {what}"
+        if PROFILES[loosest].tf32:
+            mend = 'tl.dot(..., input_precision="ieee")'
+            return f"behaves like tf32; mend: {mend}, or accept it with --profile {loosest}"
         return (
-            f"behaves like {loosest} ({PROFILES[loosest].meaning}); "
-            f"if that is meant, accept it with --profile {loosest}"
+            f"behaves like {what.removeprefix('within ')}; if that is meant, accept it with --profile {loosest}"
         )
     return _finding(first)
 

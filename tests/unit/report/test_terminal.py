@@ -118,6 +118,21 @@ def test_a_precision_failure_names_the_loosest_profile_needed_and_how_to_accept_
     assert "accept it with --profile P2" in text
 
 
+def test_tf32_comes_with_its_mend() -> None:
+    text = rendered(failing(make_record(1, Status.FAIL, kind="precision", looser_profile="PT")))
+    assert 'behaves like tf32; mend: tl.dot(..., input_precision="ieee")' in text
+
+
+def test_a_kernel_wrong_elsewhere_is_not_told_to_loosen_its_profile() -> None:
+    records = [
+        make_record(1, Status.FAIL, kind="value"),
+        make_record(2, Status.FAIL, kind="precision", looser_profile="P2"),
+    ]
+    text = rendered(failing(*records))
+    assert "these alone would pass within P2" in text
+    assert "accept it" not in text
+
+
 def test_flags_and_unsupported_cases_are_warnings_and_a_pass_stays_a_pass() -> None:
     records = (
         make_record(0),
