@@ -52,7 +52,7 @@ def _error_of_rows(
     """For rows of shape (R, n), with d = x - mean, v = mean(d^2), s = v + eps, r = 1 / sqrt(s), y = d r:
 
     e_mean = mean(e) + g u mean|x| + u |mean| + omega       e_d = e + e_mean + u max(|x|, |mean|, |d|) + omega
-    e_v = mean(2|d| e_d + e_d^2) + (g + 2) u v + 2 omega    e_s = e_v + u s + omega
+    e_v = mean(2|d| e_d + e_d^2) + (g + 2) u v + 2 omega    e_s = e_v + e_eps + u s + omega
     e_r = r (1 - t) / (t + sqrt(t)) + 4 u r + omega         t = max(s - e_s, eps (1 - 2u)) / s, since v >= 0
     e_y = |d| (e_r + u r) + (r + e_r) e_d + omega
     """
@@ -75,7 +75,7 @@ def _error_of_rows(
     spread = squares / terms
     spread_error = ((products * 2.0).add_(error_squares) / terms).add_(spread, alpha=growth + 2.0 * u)
     shifted = spread + eps
-    shifted_error = spread_error.add_(shifted, alpha=u).add_(3.0 * omega)
+    shifted_error = spread_error.add_(shifted, alpha=u).add_(3.0 * omega + arithmetic.constant_error(eps))
     lowest = (shifted - shifted_error).clamp_(min=eps * (1.0 - 2.0 * u))
     reach = float(torch.maximum(total_size, squares + terms * shifted_error).max())
     if not (reach <= arithmetic.overflow and float(lowest.min()) >= omega):  # NaN compares false

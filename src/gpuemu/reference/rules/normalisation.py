@@ -63,25 +63,21 @@ def rms_norm(call: Call) -> Any:
     return (y if weight is None else y * call.follow(weight)), inverse
 
 
-@rule("_native_batch_norm_legit.no_stats")
+@rule("native_batch_norm", "_native_batch_norm_legit_no_training", "_native_batch_norm_legit.no_stats")
 def batch_norm(call: Call) -> Any:
-    """A layer norm per channel over samples and places, then a scale and shift per channel."""
-    x = call.follow(call.args[0])
-    y, mean, inverse = _normalise(x, [0, *range(2, x.dim())], call.args[5])
+    """A layer norm per channel over samples and places, or with given statistics; then a scale and shift."""
+    x, eps = call.follow(call.args[0]), call.args[-1]
+    given = call.args[3:5] if call.func._overloadname != "no_stats" else (None, None)
+    trains = call.name == "native_batch_norm" and call.args[5]
+    if trains and given != (None, None):
+        raise UnsupportedReferenceError("the reference's batch norm updates running statistics; pass None")
+    if given == (None, None):
+        y, mean, inverse = _normalise(x, [0, *range(2, x.dim())], eps)
+    else:
+        mean, variance = (call.follow(statistic).reshape(_per_channel(x)) for statistic in given)
+        inverse = torch.rsqrt(variance + eps)
+        y = (x - mean) * inverse
     return _scale_channels(call, y), mean.reshape(-1), inverse.reshape(-1)
-
-
-@rule("native_batch_norm", "_native_batch_norm_legit_no_training")
-def batch_norm_with_statistics(call: Call) -> Any:
-    """(x - mean) / sqrt(variance + eps) with given statistics per channel, then a scale and shift."""
-    if call.name == "native_batch_norm" and call.args[5]:
-        raise UnsupportedReferenceError(
-            "the reference's batch norm updates running statistics; pass None for them"
-        )
-    x, per_channel = call.follow(call.args[0]), _per_channel(call.args[0])
-    mean, variance = (call.follow(statistic).reshape(per_channel) for statistic in call.args[3:5])
-    inverse = torch.rsqrt(variance + call.args[-1])
-    return _scale_channels(call, (x - mean) * inverse), mean.reshape(-1), inverse.reshape(-1)
 
 
 def _scale_channels(call: Call, y: Any) -> Any:
