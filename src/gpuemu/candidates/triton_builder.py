@@ -37,6 +37,9 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
+        # Off: Triton computes every integer operation a second time in int64 for an assertion that it then
+        # leaves out, since `debug` is off. This is half of the time of a program full of index arithmetic.
+        self.options = interpreter.InterpreterOptions(sanitize_overflow=False)
         self.grid_idx = (0, 0, 0)
         self.grid_dim = (1, 1, 1)
         self.has_fill = False  # set by RepairedSemantic.load

@@ -134,24 +134,32 @@ def _replacement(value: Any) -> Any:
     return _inject(value) if _is_builtin(value) else _MISSING
 
 
+@functools.cache
+def _by_namespace() -> tuple[tuple[tuple[dict[str, Any], dict[str, Any]], ...], tuple[Change, ...]]:
+    """The replacements as (module namespace, values by name), and those in classes one by one."""
+    modules: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+    for target, name, value in _language_changes():
+        if isinstance(target, types.ModuleType):
+            modules.setdefault(id(target), (vars(target), {}))[1][name] = value
+    classes = (change for change in _language_changes() if not isinstance(change[0], types.ModuleType))
+    return tuple(modules.values()), tuple(classes)
+
+
 class _LanguageScope:
     """The replacements in force; nested launches and device calls share one."""
 
     def __init__(self) -> None:
         self._depth = 0
-        self._saved: list[Change] = []
-        self._globals: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._classes: list[Change] = []
+        self._namespaces: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
 
     @contextmanager
     def active(self) -> Iterator[None]:
         """Put the language's replacements in place, and take them back however the block ends."""
-        if self._depth == 0:
-            _replacements()
-            for target, name, value in _language_changes():
-                self._saved.append((target, name, vars(target).get(name, _MISSING)))
-                setattr(target, name, value)
         self._depth += 1
         try:
+            if self._depth == 1:
+                self._apply()
             # NumPy warns where a device computes silently: overflow, NaN, division by zero.
             with np.errstate(all="ignore"):
                 yield
@@ -162,26 +170,36 @@ class _LanguageScope:
 
     def enter_globals(self, namespace: dict[str, Any]) -> None:
         """Replace the builtins that this module imported by name, until the launch ends."""
-        if id(namespace) in self._globals or namespace is vars(tl.core) or namespace is vars(tl.math):
-            return
-        changed = {}
-        for name, value in namespace.items():
-            replacement = _replacement(value)
-            if replacement is not _MISSING:
-                changed[name] = replacement
-        self._globals[id(namespace)] = (namespace, {name: namespace[name] for name in changed})
-        namespace.update(changed)
+        if id(namespace) not in self._namespaces:
+            found = {name: _replacement(value) for name, value in namespace.items()}
+            self._replace(namespace, {name: value for name, value in found.items() if value is not _MISSING})
+
+    def _apply(self) -> None:
+        _replacements()
+        modules, classes = _by_namespace()
+        for namespace, values in modules:
+            self._replace(namespace, values)
+        for target, name, value in classes:
+            self._classes.append((target, name, vars(target).get(name, _MISSING)))
+            setattr(target, name, value)
+
+    def _replace(self, namespace: dict[str, Any], values: dict[str, Any]) -> None:
+        originals = {name: namespace.get(name, _MISSING) for name in values}
+        self._namespaces[id(namespace)] = namespace, originals
+        namespace.update(values)
 
     def _restore(self) -> None:
-        while self._saved:
-            target, name, value = self._saved.pop()
+        while self._classes:
+            target, name, value = self._classes.pop()
             if value is _MISSING:
                 delattr(target, name)
             else:
                 setattr(target, name, value)
-        for namespace, originals in self._globals.values():
+        for namespace, originals in self._namespaces.values():
             namespace.update(originals)
-        self._globals.clear()
+            for name in [name for name, value in originals.items() if value is _MISSING]:
+                del namespace[name]
+        self._namespaces.clear()
 
     @property
     def is_active(self) -> bool:
