@@ -32,7 +32,7 @@ def careful_error(step: Step, function: Function, loss: Loss) -> Tensor:
     deviation = torch.zeros_like(result)
     for corner in corner_values(function, values, errors):
         distance = torch.where(corner == result, 0.0, (corner - result).abs())
-        deviation = torch.maximum(deviation, distance.nan_to_num(nan=torch.inf))
+        deviation = torch.maximum(deviation, distance.nan_to_num(nan=torch.inf, posinf=torch.inf))
     if loss.dip:
         deviation += loss.dip * (errors[0] > WIDE)
     error = deviation + _rounding(step, values, loss)

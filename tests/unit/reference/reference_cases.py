@@ -64,7 +64,7 @@ def excess(actual: torch.Tensor, value: torch.Tensor, bound: torch.Tensor, dtype
     # The reference's own float64 error (2^-53 relative per step) is far below this slack.
     distance = distance - value.abs().nan_to_num(posinf=0.0) * 2.0**-45
     unjudged = ~(bound < torch.inf) | value.isnan() | overflowed
-    return torch.where(unjudged, 0.0, distance.nan_to_num(nan=torch.inf)).clamp(min=0.0)
+    return torch.where(unjudged, 0.0, distance.nan_to_num(nan=torch.inf, posinf=torch.inf)).clamp(min=0.0)
 
 
 def assert_accepted(actual: torch.Tensor, value: torch.Tensor, bound: torch.Tensor, dtype: str) -> None:

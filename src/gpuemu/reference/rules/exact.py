@@ -121,7 +121,7 @@ def select(call: Call, condition: Any, chosen: Any, other: Any) -> Any:
     error = torch.where(holds, error_a, error_b)
     if flips is not None:
         a, b = a.double(), b.double()
-        distance = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(nan=torch.inf)
+        distance = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
         error = torch.where(flips, distance + torch.maximum(error_a, error_b), error)
     return call.make(value, error > 0 if value.dtype == torch.bool else error, raw)
 

@@ -21,7 +21,7 @@ def monotone_error(
     highest, lowest = function(value + error), function(value - error)
     deviation = torch.maximum((highest - result).abs(), (lowest - result).abs())
     same = (highest == result) & (lowest == result)
-    return torch.where(same, 0.0, deviation).nan_to_num(nan=torch.inf)
+    return torch.where(same, 0.0, deviation).nan_to_num(nan=torch.inf, posinf=torch.inf)
 
 
 @rule("amax", "amin", "max.default", "min.default")

@@ -68,7 +68,7 @@ def _larger(deviation: Tensor, output: Any, shifted: Any) -> Tensor:
         return torch.full(output.shape, torch.inf, dtype=torch.float64, device=output.device)
     a, b = output.double(), shifted.double()
     distance = torch.where((a == b) | (a.isnan() & b.isnan()), 0.0, (a - b).abs())
-    return torch.maximum(deviation.to(output.device), distance.nan_to_num(nan=torch.inf))
+    return torch.maximum(deviation.to(output.device), distance.nan_to_num(nan=torch.inf, posinf=torch.inf))
 
 
 def _is_unknown(argument: Any) -> bool:

@@ -61,7 +61,11 @@ def _softmax_error(
         grown = (x - torch.logsumexp(x, dims, keepdim=True)).add_(large).clamp_(max=0.0).exp_()
         bound = torch.where(large > LARGEST_EXPONENT, torch.maximum(grown, y), bound)
     bound.add_(2.0 * arithmetic.underflow).clamp_(max=1.0)
-    return bound if unknown is None else torch.where(unknown, torch.inf, bound.nan_to_num_(nan=0.0))
+    return (
+        bound
+        if unknown is None
+        else torch.where(unknown, torch.inf, bound.nan_to_num_(nan=0.0, posinf=torch.inf))
+    )
 
 
 @rule("_log_softmax")
