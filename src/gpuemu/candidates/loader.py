@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuemu import environment
 from gpuemu.candidates.block_sizes import read_block_sizes
+from gpuemu.candidates.kind import find_kind
 from gpuemu.candidates.source import Target, get_attribute, import_target, parse_target
 from gpuemu.errors import TargetError, UsageError
 from gpuemu.model.candidate import Candidate
@@ -38,10 +39,14 @@ def prepare_tier(device: str) -> None:
     """
     interpreted = device == "cpu"
     environment.set_triton_interpret(interpreted)
-    if interpreted and importlib.util.find_spec("triton") is not None:
-        from gpuemu.candidates import triton_interpreter
+    if importlib.util.find_spec("triton") is None:
+        return
+    from gpuemu.candidates import triton_interpreter
 
+    if interpreted:
         triton_interpreter.install()
+    else:
+        triton_interpreter.uninstall()
 
 
 def tier_scope(device: str) -> Callable[[], AbstractContextManager[Any]]:
@@ -114,7 +119,7 @@ def from_callable(function: Any, name: str | None = None, target: str | None = N
     return Candidate(
         name=name,
         target=target or f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', name)}",
-        kind=_kind(text),
+        kind=find_kind(function, text),
         call=call,
         op=getattr(function, OP_MARK, None),
         source_path=str(path) if path else None,
@@ -145,13 +150,6 @@ def _source_path(function: Any) -> Path | None:
     except TypeError:
         return None
     return path.resolve() if path.is_file() else None
-
-
-def _kind(source: bytes) -> str:
-    for kind, words in (("triton", b"triton"), ("numpy", b"numpy"), ("torch", b"torch")):
-        if words in source:
-            return kind
-    return "python"
 
 
 def check_call(candidate: Candidate, op: Op) -> None:

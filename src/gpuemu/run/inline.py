@@ -18,6 +18,7 @@ from gpuemu.model.op import Contract
 from gpuemu.run.guards import alias, mutation, repeat
 
 MESSAGE_LENGTH = 300
+_TOOLS = ("/triton/", "/gpuemu/candidates/")  # folders whose frames are not the kernel's
 
 
 def observe(
@@ -80,14 +81,25 @@ def _as_tensors(returned: object) -> tuple[tuple[torch.Tensor, ...], str | None]
 
 
 def _describe(error: BaseException, candidate: Candidate) -> CandidateException:
-    text = str(error).strip() or (f"exit status {error.code}" if isinstance(error, SystemExit) else "")
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if f.filename == candidate.source_path] or frames[-1:]
-    location = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    # What Triton raises about a kernel that does not compile or run has the kernel's own error as its cause.
+    from_kernel = type(error).__module__.partition(".")[0] == "triton"
+    raised = error.__cause__ if from_kernel and error.__cause__ is not None else error
+    frames = traceback.extract_tb(raised.__traceback__)
     line = (frames[-1].line or "").lstrip() if frames else ""
+    exit_status = f"exit status {error.code}" if isinstance(error, SystemExit) else ""
+    text = str(raised).strip() or exit_status or line  # a bare assert says nothing but its own line
     # An explicit `raise` or `assert` may be a wrapper that refuses; whether it is, the campaign finds out.
-    refused = isinstance(error, CandidateRefusedError | NotImplementedError) or line.startswith(
-        ("raise ", "assert ")
+    refused = isinstance(error, CandidateRefusedError | NotImplementedError) or (
+        line.startswith(("raise ", "assert ")) and not from_kernel
     )
     first_line = next(iter(text.splitlines()), "")[:MESSAGE_LENGTH]
-    return CandidateException(type(error).__name__, first_line, location, refused)
+    return CandidateException(type(raised).__name__, first_line, _locate(error, raised, candidate), refused)
+
+
+def _locate(error: BaseException, raised: BaseException, candidate: Candidate) -> str:
+    """Where it happened, as file:line: in the kernel if it can be told, else in the candidate's file."""
+    inner = traceback.extract_tb(raised.__traceback__) if raised is not error else ()
+    kernel = [f for f in inner if not any(folder in f.filename for folder in _TOOLS)]
+    whole = traceback.extract_tb(error.__traceback__)
+    found = kernel or [f for f in whole if f.filename == candidate.source_path] or whole
+    return f"{Path(found[-1].filename).name}:{found[-1].lineno}" if found else ""

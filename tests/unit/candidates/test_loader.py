@@ -133,7 +133,9 @@ def test_ops_are_proposed_by_signature_and_name() -> None:
         return x * eps
 
     other = Op("matmul", {"a": "M K", "b": "K N"}, dict.fromkeys("MKN", 4), lambda a, b: a @ b)
-    assert loader.propose_ops(loader.from_callable(my_scale), iter([other, make_op(eps=[1.0])])) == ["scale"]
+    third = Op("row_sum", {"x": "M K"}, dict.fromkeys("MK", 4), lambda x: x.sum(-1))
+    proposed = loader.propose_ops(loader.from_callable(my_scale), iter([other, third, make_op(eps=[1.0])]))
+    assert proposed == ["scale", "matmul"]
 
 
 def test_load_op_from_a_file(tmp_path: Path) -> None:
