@@ -203,7 +203,7 @@ def _tail(wrong: _Wrong) -> str:
         return ""
     which = "row" if count == 1 else f"{count} of {rows} rows"
     if row + count == rows:
-        element = int(wrong.failing.view(-1).to(torch.uint8).argmax())
+        element = int(wrong.failing.reshape(-1).to(torch.uint8).argmax())
         tail = rows * columns - element
         if element % columns and total >= WHOLE_ROW * tail:
             return f"wrong only from element {element} on (the last {tail} in row-major order)"

@@ -32,11 +32,22 @@ def _ordinals(form: Format) -> st.SearchStrategy[int]:
 
 
 def _elements(form: Format, ordinal: int) -> list[tuple[float, float]]:
-    """Expected values around the ends and the middle of a rounding interval, each with every bound."""
+    """Expected values around the ends and the middle of a rounding interval, each with every bound.
+
+    The last ones are just within and just beyond the bound from either end.
+    """
     anchors = [end for end in (*form.interval(ordinal), form.value(ordinal)) if end is not None]
     spacing = float(form.value(abs(ordinal) + 1) - form.value(abs(ordinal)))
     expected = [float(anchor) + step * math.ulp(float(anchor)) for anchor in anchors for step in STEPS]
-    return [(r, bound * spacing) for r in expected for bound in BOUNDS]
+    around = [(r, bound * spacing) for r in expected for bound in BOUNDS]
+    edges = [
+        (float(anchor) + side * bound * spacing * factor, bound * spacing)
+        for anchor in anchors[:2]
+        for side in (1, -1)
+        for bound in BOUNDS
+        for factor in (1 - 2.0**-20, 1 + 2.0**-20)
+    ]
+    return around + edges
 
 
 @by_name

@@ -96,6 +96,16 @@ def test_passing_scores_never_exceed_one_and_failing_ones_always_do() -> None:
         assert (score <= 1) == inside
 
 
+def test_the_score_of_a_far_error_never_contradicts_the_decision() -> None:
+    """Far errors are scored within a thousandth only; the side of 1 is decided by the interval."""
+    refused = _measure(torch.tensor([0.0]), expect(f64(1.0), 1 - 2.0**-40))  # true residual 1 - 2^-150
+    assert refused.exceeding == 1
+    assert 1 < refused.score < 1.001
+    accepted = _measure(torch.tensor([1.0]), expect(f64(-513.0), 514 - 2.0**-25))  # exactly the true residual
+    assert accepted.exceeding == 0
+    assert accepted.score == 1
+
+
 def test_nan_counts_as_an_infinite_error_even_beside_a_large_one() -> None:
     found = _measure(torch.tensor([1.0, NAN, 9.0]), expect(f64(1.0, 2.0, 3.0), 0.01))
     assert (found.exceeding, found.nonfinite, found.nan) == (2, 1, 1)

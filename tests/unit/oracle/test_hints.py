@@ -187,10 +187,11 @@ def test_single_roundings_are_not_taken_for_a_ratio_or_an_offset(dtype: str) -> 
     assert _hint(wrong, value, dtype) == ""
 
 
-def test_a_single_wrong_element_names_nothing() -> None:
+@pytest.mark.parametrize("at", [(3, 5), (0, 0), (0, -1), (-1, 0), (-1, -1)])
+def test_a_single_wrong_element_names_nothing(at: tuple[int, int]) -> None:
     value = _value()
     wrong = value.clone()
-    wrong[3, 5] += 1
+    wrong[at] += 1
     assert _hint(wrong, value) == ""
 
 
