@@ -61,11 +61,14 @@ class Arithmetic:
             return 0.0
         return _rounding_error(number, self.compute)
 
-    def is_representable(self, value: torch.Tensor) -> torch.Tensor:
-        """Whether each float64 element is a number of the compute format (bool tensor)."""
+    def fits(self, value: torch.Tensor) -> torch.Tensor:
+        """Whether each float64 element has no more significant bits than the compute format (bool tensor).
+
+        Within the range of its normal numbers, that makes it a number of the compute format.
+        """
         if self.compute is None:
             return torch.zeros_like(value, dtype=torch.bool)
-        return round_to(value, self.compute) == value
+        return (value.view(torch.int64) & ((1 << (53 - self.precision)) - 1)) == 0
 
 
 @cache

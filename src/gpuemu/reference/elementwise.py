@@ -7,13 +7,14 @@ Every op has a fast path, which is right as long as everything is finite and wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.careful import careful_error
-from gpuemu.reference.pieces import cut, pieces
+from gpuemu.reference.pieces import Piece, cut, pieces
 from gpuemu.reference.step import (
     WIDE,
     Function,
@@ -23,7 +24,6 @@ from gpuemu.reference.step import (
     Step,
     corner_values,
     is_lossy,
-    is_narrow,
     is_settled,
     own_error,
 )
@@ -66,6 +66,7 @@ def error_of(step: Step, function: Function, loss: Loss, propagate: Propagate | 
     if cuts is None:
         return _error_of_piece(step, function, loss, propagate)
     total: Tensor | None = None
+    done: list[Piece] = []
     for piece in cuts:
         part = Step(
             step.arithmetic,
@@ -75,46 +76,58 @@ def error_of(step: Step, function: Function, loss: Loss, propagate: Propagate | 
         )
         error = _error_of_piece(part, function, loss, propagate)
         if error is not None:
-            total = torch.zeros_like(result) if total is None else total
+            if total is None:
+                total = torch.empty_like(result)
+                for exact in done:
+                    total.narrow(*exact).zero_()
             total.narrow(*piece).copy_(error)
+        elif total is not None:
+            total.narrow(*piece).zero_()
+        done.append(piece)
     return total
 
 
 def _error_of_piece(step: Step, function: Function, loss: Loss, propagate: Propagate | None) -> Tensor | None:
-    arithmetic, settled = step.arithmetic, True
+    arithmetic, certain = step.arithmetic, False
     if loss.units and step.is_exact and not loss.perturbed and loss.margin is None:
-        error = own_error(step, loss)
+        error, certain = own_error(step, loss), True
         if loss.certificate and arithmetic.compute is not None:
             lossy = is_lossy(step)
             if not bool(lossy.any()) and is_settled(arithmetic, step.result, None):
                 return None
             error.mul_(lossy)
+            certain = False
     else:
-        error = own_error(step, loss)
-        perturbed = _perturbed(step) if loss.perturbed else step
-        if not loss.dip or is_narrow(perturbed.errors[0], WIDE):
-            settled = (propagate or corners_of(function))(perturbed, error)
-        else:
-            settled = False
-    if settled and is_settled(arithmetic, step.result, error, loss.headroom):
+        perturbed = step.perturbed() if loss.perturbed else step
+        error = own_error(perturbed, loss)
+        if loss.dip and not perturbed.is_within(WIDE):
+            return careful_error(step, function, loss)
+        if not (propagate or corners_of(function))(perturbed, error):
+            return careful_error(step, function, loss)
+        certain = not loss.partial
+    if certain and _is_settled_by_error(arithmetic, error, loss):
+        return error
+    if is_settled(arithmetic, step.result, error, loss.headroom):
         return error
     return careful_error(step, function, loss)
 
 
-def _perturbed(step: Step) -> Step:
-    """The step with 2u|x| added to the operands' errors, as tensors that a closed form may overwrite."""
-    perturbation = 2.0 * step.arithmetic.unit_roundoff
-    errors: list[Tensor | None] = []
-    for value, error in zip(step.values, step.errors, strict=True):
-        more = value.abs().mul_(perturbation)
-        errors.append(more if error is None else more.add_(error))
-    return Step(step.arithmetic, step.values, errors, step.result)
+def _is_settled_by_error(arithmetic: Arithmetic, error: Tensor, loss: Loss) -> bool:
+    """Whether the result must be in range, since its error, at least units * u * |result|, is small."""
+    if not loss.units or error.numel() == 0:
+        return False
+    share = loss.units * arithmetic.unit_roundoff
+    return bool(float(error.max()) * (1.0 + 1.0 / share) * loss.headroom <= arithmetic.overflow)
 
 
 def corners_of(function: Function) -> Propagate:
     """Propagation by two-sided evaluation: exact for functions monotone in each argument (rule 2)."""
 
     def propagate(step: Step, error: Tensor) -> bool:
+        uncertain = [i for i, e in enumerate(step.errors) if e is not None]
+        if len(uncertain) == 1:
+            error.add_(_one_sided(function, step, uncertain[0]))
+            return True
         deviation: Tensor | None = None
         for corner in corner_values(function, step.values, step.errors):
             distance = corner.sub_(step.result).abs_()
@@ -124,3 +137,18 @@ def corners_of(function: Function) -> Propagate:
         return True
 
     return propagate
+
+
+def _one_sided(function: Function, step: Step, uncertain: int) -> Tensor:
+    """The deviation at the two ends of the only uncertain operand's interval, in one call of the function."""
+    value: Any = step.values[uncertain]
+    reach: Any = step.errors[uncertain]
+    if isinstance(value, Tensor):
+        ends = value.new_empty(2, *(1,) * (step.result.dim() - value.dim()), *value.shape)
+        torch.add(value, reach, out=ends[0].view(value.shape))
+        torch.sub(value, reach, out=ends[1].view(value.shape))
+    else:
+        ends = torch.stack((value + reach, value - reach)).view(2, *(1,) * step.result.dim())
+    values = [ends if i == uncertain else v for i, v in enumerate(step.values)]
+    distances = function(*values).sub_(step.result).abs_()
+    return torch.maximum(distances[0], distances[1])

@@ -29,15 +29,16 @@ class Loss:
     """What one elementwise op may lose by itself.
 
     units: rounding in units of u * magnitude. scale: the magnitude is that of the result, or also of all
-    operands (sums may be re-arranged), or also of the argument; floor: and at least this (natural intermediates
-    that may cancel, rule 4).
+    operands (sums may be re-arranged), or of the argument, which the result never exceeds; floor: and at least
+    this (natural intermediates that may cancel, rule 4).
     perturbed: arguments may carry another 2u|x| (scaled or folded arguments, rule 4). certificate: a
     representable result of exact operands is exact (rule 8). divides: an intermediate reciprocal may be flushed
     to zero.
     margin: distance of an operand (number `edged`) to the edge of the domain, negative outside. pole: the
     function is infinite at that edge, and an operand that may be flushed to zero counts as touching it.
     headroom: natural intermediates may be this many times larger than the result, and overflow.
-    dip: depth of a minimum that may lie between the corners of a wide interval.
+    dip: depth of a minimum that may lie between the corners of a wide interval. partial: the rounding does not
+    concern every element, and a closed form takes it back where it does not.
     """
 
     units: float = 0.0
@@ -51,38 +52,64 @@ class Loss:
     pole: bool = False
     headroom: float = 1.0
     dip: float = 0.0
+    partial: bool = False
 
 
 EXACT = Loss()
 
 
 class Step:
-    """One evaluation of a function: its operands' values and errors (None: exact) and its result."""
+    """One evaluation of a function: its operands' values and errors (None: exact) and its result.
 
-    __slots__ = ("arithmetic", "errors", "result", "values")
+    widest: largest error of an operand, NaN if one is NaN; only known once the operands are perturbed.
+    """
+
+    __slots__ = ("arithmetic", "errors", "result", "values", "widest")
 
     def __init__(
-        self, arithmetic: Arithmetic, values: Sequence[Any], errors: Sequence[Tensor | None], result: Tensor
+        self,
+        arithmetic: Arithmetic,
+        values: Sequence[Any],
+        errors: Sequence[Tensor | None],
+        result: Tensor,
+        widest: float | None = None,
     ) -> None:
         self.arithmetic = arithmetic
         self.values = values
         self.errors = errors
         self.result = result
+        self.widest = widest
 
     @property
     def is_exact(self) -> bool:
         return all(error is None for error in self.errors)
+
+    def is_within(self, limit: float) -> bool:
+        """Whether the perturbed operands' errors are known not to exceed a limit."""
+        return self.widest is not None and self.widest <= limit
+
+    def perturbed(self) -> Step:
+        """The step with 2u|x| added to the operands' errors, which a closed form may overwrite (rule 4)."""
+        errors: list[Tensor | None] = []
+        widest = 0.0
+        for value, error in zip(self.values, self.errors, strict=True):
+            more = value.abs().mul_(2.0 * self.arithmetic.unit_roundoff)
+            errors.append(more if error is None else more.add_(error))
+            largest = float(more.max()) if more.numel() else 0.0
+            widest = widest if largest <= widest else largest  # takes a NaN over
+        return Step(self.arithmetic, self.values, errors, self.result, widest)
 
 
 # Adds the propagated operand errors to a buffer of the result's shape; false if its formula does not hold here.
 Propagate = Callable[[Step, Tensor], bool]
 
 
-def to_operand(argument: Any, arithmetic: Arithmetic | None = None) -> Operand:
+def to_operand(argument: Any, arithmetic: Arithmetic | None = None, beside: Tensor | None = None) -> Operand:
     """Value and error of an argument; integers and bools as float64.
 
     Args:
         arithmetic: if given, a number is taken as its literal, with the error of holding it in that arithmetic.
+        beside: the other operand, on whose device that error is placed.
     """
     if type(argument) is Bounded:
         value, error = argument.value, argument.error
@@ -95,13 +122,14 @@ def to_operand(argument: Any, arithmetic: Arithmetic | None = None) -> Operand:
         return argument, None
     number = arithmetic.literal(argument)
     off = arithmetic.constant_error(number)
-    return number, torch.tensor(off, dtype=torch.float64) if off else None
+    device = None if beside is None else beside.device
+    return number, torch.tensor(off, dtype=torch.float64, device=device) if off else None
 
 
 def is_lossy(step: Step) -> Tensor:
     """Where a result of exact operands is rounded or flushed: not representable, or subnormal (rule 8)."""
     result = step.result
-    exact = step.arithmetic.is_representable(result)
+    exact = step.arithmetic.fits(result)
     if bool(exact.any()):
         exact &= (result.abs() >= step.arithmetic.underflow) | (result == 0)
     return exact.logical_not_()
@@ -116,26 +144,36 @@ def own_error(step: Step, loss: Loss) -> Tensor:
     """The op's own rounding and flush to zero: a new tensor of the result's shape."""
     if not loss.units:
         return torch.zeros_like(step.result)
-    error, arithmetic, values = step.result.abs(), step.arithmetic, step.values
+    arithmetic, values = step.arithmetic, step.values
+    error = magnitude(values[0]) if loss.scale == "argument" else step.result.abs()
     if loss.floor:
         error.clamp_(min=loss.floor)
-    for operand in values if loss.scale == "operands" else values[:1] if loss.scale == "argument" else ():
+    for operand in values if loss.scale == "operands" else ():
         if isinstance(operand, Tensor):
             torch.maximum(error, operand.abs(), out=error)
         else:
             error.clamp_(min=abs(operand))
     error.mul_(loss.units * arithmetic.unit_roundoff).add_(arithmetic.underflow)
-    scaled = magnitude(values[0]) if loss.perturbed or loss.divides else None
-    if isinstance(scaled, Tensor):
-        if loss.perturbed:
-            scaled = scaled.clamp_(max=LARGEST_SCALED_FLUSH)
-        error.add_(scaled, alpha=arithmetic.underflow)
+    if loss.perturbed:
+        _add_scaled_flush(step, error)
+    elif loss.divides and isinstance(values[0], Tensor):
+        error.add_(values[0].abs(), alpha=arithmetic.underflow)
     return error
 
 
-def is_narrow(error: Tensor | None, limit: float) -> bool:
-    """Whether no error exceeds a limit (NaN does)."""
-    return error is None or error.numel() == 0 or bool(error.max() <= limit)
+def _add_scaled_flush(step: Step, error: Tensor) -> None:
+    """omega |x|, for |x| up to a limit; read off the perturbed error of x where that is known to be small."""
+    omega, perturbation = step.arithmetic.underflow, 2.0 * step.arithmetic.unit_roundoff
+    perturbed = step.errors[0]
+    if perturbed is not None and step.is_within(perturbation * LARGEST_SCALED_FLUSH):
+        error.add_(perturbed, alpha=omega / perturbation)
+    else:
+        error.add_(step.values[0].abs().clamp_(max=LARGEST_SCALED_FLUSH), alpha=omega)
+
+
+def is_within(errors: Tensor, limit: float) -> bool:
+    """Whether no error exceeds a limit; NaN does."""
+    return bool(errors.max() <= limit)
 
 
 def is_settled(arithmetic: Arithmetic, value: Tensor, error: Tensor | None, headroom: float = 1.0) -> bool:

@@ -73,11 +73,11 @@ def test_constants_are_off_by_their_rounding() -> None:
     assert make_arithmetic("P2", "bfloat16").constant_error(0.1) > 1e-5
 
 
-def test_representable_is_judged_in_the_compute_format() -> None:
+def test_significant_bits_are_counted_in_the_compute_format() -> None:
     x = torch.tensor([1.0, 1 + 2.0**-20, 1 + 2.0**-30, 1e39], dtype=torch.float64)
-    assert make_arithmetic("P0", "float16").is_representable(x).tolist() == [True, True, False, False]
-    assert make_arithmetic("P2", "float16").is_representable(x).tolist() == [True, False, False, False]
-    assert not bool(make_arithmetic("P0", "float32", 2.0**-53).is_representable(x).any())
+    assert make_arithmetic("P0", "float16").fits(x).tolist() == [True, True, False, False]
+    assert make_arithmetic("P2", "float16").fits(x).tolist() == [True, False, False, False]
+    assert not bool(make_arithmetic("P0", "float32", 2.0**-53).fits(x).any())
 
 
 def test_unknown_names_are_the_callers_mistake() -> None:

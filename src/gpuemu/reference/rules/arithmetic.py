@@ -81,13 +81,14 @@ def add(call: Call) -> Any:
     function = _FUNCTIONS[name]
     if not isinstance(a, Tensor):
         a, b, function = b, a, _SWAPPED[name]
-    operands = [to_operand(a), to_operand(b, call.arithmetic)]
+    operands = [to_operand(a), to_operand(b, call.arithmetic, a)]
     return elementwise(call.evaluation, function, operands, ADD, propagate_sum)
 
 
 def product(evaluation: Evaluation, a: Any, b: Any) -> Bounded:
     """a b with one rounding."""
-    operands = [to_operand(a, evaluation.arithmetic), to_operand(b, evaluation.arithmetic)]
+    beside = a if isinstance(a, Tensor) else b
+    operands = [to_operand(operand, evaluation.arithmetic, beside) for operand in (a, b)]
     return elementwise(evaluation, torch.mul, operands, MULTIPLY, propagate_product)
 
 
@@ -102,7 +103,8 @@ def multiply(call: Call) -> Any:
 @rule("div.Tensor", "div.Scalar", "true_divide")
 def divide(call: Call) -> Any:
     """a / b."""
-    operands = [to_operand(argument, call.arithmetic) for argument in call.args[:2]]
+    beside = next(a for a in call.args if isinstance(a, Tensor))
+    operands = [to_operand(argument, call.arithmetic, beside) for argument in call.args[:2]]
     return elementwise(call.evaluation, torch.div, operands, DIVIDE, propagate_quotient)
 
 

@@ -87,7 +87,7 @@ def _limit(call: Call, limit: Any) -> Operand:
     """A limit as a tensor, so that number and tensor limits can be mixed."""
     if isinstance(limit, Tensor):
         return to_operand(limit)
-    number, error = to_operand(float(limit), call.arithmetic)
+    number, error = to_operand(float(limit), call.arithmetic, call.args[0])
     return torch.tensor(number, dtype=torch.float64, device=call.args[0].device), error
 
 
@@ -133,7 +133,9 @@ def _branch(call: Call, device: torch.device, argument: Any) -> tuple[Tensor, Te
         return (argument.double() if argument.is_floating_point() else argument), None
     if isinstance(argument, float):
         number, error = to_operand(argument, call.arithmetic)
-        return torch.tensor(number, dtype=torch.float64, device=device), error
+        return torch.tensor(number, dtype=torch.float64, device=device), None if error is None else error.to(
+            device
+        )
     return torch.tensor(argument, device=device), None
 
 

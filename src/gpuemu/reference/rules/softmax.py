@@ -10,12 +10,14 @@ from gpuemu.reference.accumulation import count, reduced_dims
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.pieces import in_pieces
 from gpuemu.reference.registry import Call, rule
-from gpuemu.reference.step import is_narrow, is_settled, to_operand
+from gpuemu.reference.step import is_settled, is_within, to_operand
 
 Tensor = torch.Tensor
 
 UNITS = 16.0
-# Above this exponent the growth of a share y is worked out from log y, which does not underflow as y does.
+# Up to this exponent E, exp(E) - 1 <= E + E^2 is as good as the exponential, and cheaper.
+SMALL_EXPONENT = 0.01
+# Above this one, the growth of a share y is worked out from log y, which does not underflow as y does.
 LARGEST_EXPONENT = 50.0
 
 
@@ -49,23 +51,28 @@ def _softmax_error(
 ) -> Tensor:
     spread = logit_error(arithmetic, x, error)
     mean_spread = (y * spread).sum(dims, keepdim=True)
-    unknown = None
-    if not bool(mean_spread.max() < torch.inf):  # NaN compares false
-        unknown = (~spread.isfinite()).any(dims[0], keepdim=True) if dims else ~spread.isfinite()
-        spread.nan_to_num_(nan=0.0, posinf=0.0)
-        mean_spread = (y.nan_to_num(nan=0.0) * spread).sum(dims, keepdim=True)
+    if not (is_within(mean_spread, SMALL_EXPONENT / 2.0) and is_within(spread, SMALL_EXPONENT / 2.0)):
+        return _wide_softmax_error(arithmetic, x, spread, y, dims, own)
     exponent = spread.add_(mean_spread)
-    large = None if is_narrow(exponent, LARGEST_EXPONENT) else exponent.clone()
-    bound = exponent.clamp_(max=LARGEST_EXPONENT).expm1_().add_(own).mul_(y)
-    if large is not None:
-        grown = (x - torch.logsumexp(x, dims, keepdim=True)).add_(large).clamp_(max=0.0).exp_()
-        bound = torch.where(large > LARGEST_EXPONENT, torch.maximum(grown, y), bound)
-    bound.add_(2.0 * arithmetic.underflow).clamp_(max=1.0)
-    return (
-        bound
-        if unknown is None
-        else torch.where(unknown, torch.inf, bound.nan_to_num_(nan=0.0, posinf=torch.inf))
-    )
+    bound = exponent.addcmul_(exponent, exponent).add_(own).mul_(y).add_(2.0 * arithmetic.underflow)
+    return bound if own < 0.5 else bound.clamp_(max=1.0)
+
+
+def _wide_softmax_error(
+    arithmetic: Arithmetic, x: Tensor, spread: Tensor, y: Tensor, dims: list[int], own: float
+) -> Tensor:
+    """For exponents of any size, unknown logits and NaN."""
+    unknown = ~spread.isfinite()
+    if dims:
+        unknown = unknown.any(dims[0], keepdim=True)
+    spread.nan_to_num_(nan=0.0, posinf=0.0)
+    exponent = spread + (y.nan_to_num(nan=0.0) * spread).sum(dims, keepdim=True)
+    bound = exponent.clamp(max=LARGEST_EXPONENT).expm1_().add_(own).mul_(y)
+    if not is_within(exponent, LARGEST_EXPONENT):
+        grown = (x - torch.logsumexp(x, dims, keepdim=True)).add_(exponent).clamp_(max=0.0).exp_()
+        bound = torch.where(exponent > LARGEST_EXPONENT, torch.maximum(grown, y), bound)
+    bound.add_(2.0 * arithmetic.underflow).clamp_(max=1.0).nan_to_num_(nan=0.0)
+    return torch.where(unknown, torch.inf, bound)
 
 
 @rule("_log_softmax")
@@ -109,7 +116,7 @@ def _log_sum_error(
     arithmetic: Arithmetic, x: Tensor, share: Tensor, spread: Tensor, dims: list[int], log_sum: Tensor
 ) -> Tensor:
     """The error of a log-sum-exp over `dims`, which are kept; inf in a row with an unknown logit."""
-    if is_narrow(spread, LARGEST_EXPONENT):
+    if is_within(spread, LARGEST_EXPONENT):
         error = spread.expm1().mul_(share).sum(dims, keepdim=True).log1p_()
     else:
         error = torch.logsumexp(x + spread, dims, keepdim=True) - log_sum

@@ -11,7 +11,7 @@ import torch
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.elementwise import corners_of, elementwise
 from gpuemu.reference.registry import Call, rule
-from gpuemu.reference.step import Loss, Propagate, Step, is_narrow, to_operand
+from gpuemu.reference.step import Loss, Propagate, Step, to_operand
 
 Tensor = torch.Tensor
 
@@ -22,7 +22,7 @@ UNIT_SCALE = Loss(UNITS, perturbed=True, floor=1.0)
 ARGUMENT_SCALE = Loss(UNITS, perturbed=True, scale="argument")
 LOGARITHM = Loss(UNITS, perturbed=True, margin=lambda x: x, pole=True)
 LOGARITHM_1P = Loss(UNITS, perturbed=True, floor=1.0, margin=lambda x: x + 1.0, pole=True)
-SLOPE = Loss(1.0, certificate=True)
+SLOPE = Loss(1.0, certificate=True, partial=True)
 
 LOSSES = {
     "exp2": PLAIN, "erfc": PLAIN,
@@ -36,6 +36,11 @@ LOSSES = {
 }  # fmt: skip
 
 
+# Closed forms multiply a slope by its growth over the interval; beyond this half-width the slope may have been
+# lost to rounding (1 - y = 0 for y near 1), and the corners are evaluated instead.
+LARGEST_GROWTH = 0.5
+
+
 def _argument_error(step: Step) -> Tensor:
     """The argument's error with its perturbation: a tensor that may be overwritten."""
     error = step.errors[0]
@@ -44,42 +49,36 @@ def _argument_error(step: Step) -> Tensor:
     return error
 
 
-# Closed forms multiply a slope by a growth over the interval; beyond this half-width the slope may have been
-# lost to rounding (1 - y = 0 for y near 1), and the corners are evaluated instead.
-LARGEST_GROWTH = 1.0
-
-
 def propagate_exp(step: Step, error: Tensor) -> bool:
-    """exp(x) (exp(e) - 1), the upper side."""
-    argument_error = _argument_error(step)
-    narrow = is_narrow(argument_error, LARGEST_GROWTH)
-    error.addcmul_(argument_error.expm1_(), step.result)
-    return narrow
+    """exp(x) (e + e^2), which covers the upper side exp(x) (exp(e) - 1) for e <= 1."""
+    reach = _argument_error(step)
+    error.addcmul_(reach.addcmul_(reach, reach), step.result)
+    return step.is_within(LARGEST_GROWTH)
 
 
 def propagate_sigmoid(step: Step, error: Tensor) -> bool:
-    """y (1 - y) (exp(e) - 1): the slope y (1 - y) grows at most by a factor exp(t) over a distance t."""
-    argument_error = _argument_error(step)
-    narrow = is_narrow(argument_error, LARGEST_GROWTH)
-    error.addcmul_(argument_error.expm1_().mul_(step.result), 1.0 - step.result)
-    return narrow
+    """y (1 - y) (e + e^2): the slope y (1 - y) grows at most by a factor exp(t) over a distance t."""
+    reach = _argument_error(step)
+    error.addcmul_(reach.addcmul_(reach, reach).mul_(step.result), 1.0 - step.result)
+    return step.is_within(LARGEST_GROWTH)
 
 
 def propagate_tanh(step: Step, error: Tensor) -> bool:
-    """(1 - y^2) (exp(2e) - 1) / 2: the slope 1 - y^2 grows at most by a factor exp(2t) over a distance t."""
-    argument_error = _argument_error(step)
-    narrow = is_narrow(argument_error, LARGEST_GROWTH)
-    growth = argument_error.mul_(2.0).expm1_().mul_(0.5)
-    error.addcmul_(growth, step.result.square().neg_().add_(1.0))
-    return narrow
+    """(1 - y^2) (e + 2e^2): the slope 1 - y^2 grows at most by a factor exp(2t) over a distance t."""
+    reach = _argument_error(step)
+    reach.addcmul_(reach, reach, value=2.0)
+    error.addcmul_(reach, torch.addcmul(_one(reach), step.result, step.result, value=-1.0))
+    return step.is_within(LARGEST_GROWTH)
 
 
 def propagate_wave(step: Step, error: Tensor) -> bool:
     """min(e, 2): sine and cosine have slope at most 1 and range 2. Corners would miss whole periods."""
-    argument_error = _argument_error(step)
-    known = is_narrow(argument_error, sys.float_info.max)
-    error.add_(argument_error.clamp_(max=2.0))
-    return known
+    error.add_(_argument_error(step).clamp_(max=2.0))
+    return step.is_within(sys.float_info.max)
+
+
+def _one(like: Tensor) -> Tensor:
+    return torch.ones((), dtype=torch.float64, device=like.device)
 
 
 CLOSED: dict[str, tuple[Loss, Propagate]] = {
@@ -136,17 +135,20 @@ def log_sigmoid(call: Call) -> Any:
 @rule("leaky_relu", "_prelu_kernel")
 def leaky_relu(call: Call) -> Any:
     """Exact for positive numbers, a product for negative ones; the slope is a number or an input."""
-    operands = [to_operand(call.args[0]), to_operand(call.argument(1, "negative_slope", 0.01), call.arithmetic)]
+    x, slope = call.args[0], call.argument(1, "negative_slope", 0.01)
+    operands = [to_operand(x), to_operand(slope, call.arithmetic, x)]
 
     def function(x: Tensor, slope: Any) -> Tensor:
         return torch.where(x > 0, x, x * slope)
 
     def propagate(step: Step, error: Tensor) -> bool:
-        x, slope = step.values
-        below = (x if step.errors[0] is None else x - step.errors[0]).clamp(max=0.0).mul(slope).abs_()
-        error.zero_().add_(below, alpha=step.arithmetic.unit_roundoff).add_(
-            below.clamp_(max=step.arithmetic.underflow)
-        )
+        (x, slope), (error_x, error_slope) = step.values, step.errors
+        unit, omega = step.arithmetic.unit_roundoff, step.arithmetic.underflow
+        below = (x if error_x is None else x - error_x).clamp(max=0.0).mul_(slope).abs_()
+        torch.add(below.clamp(max=omega), below, alpha=unit, out=error)
+        if error_x is None and isinstance(slope, float) and error_slope is not None:
+            error.add_(below, alpha=float(error_slope) / abs(slope))
+            return True
         return corners_of(function)(step, error)
 
     if operands[0][1] is None and operands[1][1] is None:
