@@ -152,8 +152,8 @@ class Campaign:
 
     def _with_adequacy(self, verdict: Verdict, prepared: Prepared, judged: Judged) -> Verdict:
         """Add which trivial predictors this case rejects; each is tried until a case of the run rejects it."""
-        if not self._unrejected or judged.expected.problem:
-            return verdict
+        if verdict.status not in (Status.PASS, Status.FAIL) or not self._unrejected:
+            return verdict  # a case that established nothing must not use up a predictor
         rejected, exempt = adequacy.rejected(
             prepared.inputs, judged.expected, judged.acceptance, self._unrejected
         )
