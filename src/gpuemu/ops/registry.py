@@ -9,7 +9,7 @@ from importlib import import_module
 from gpuemu.errors import OpDefinitionError, UnknownOpError
 from gpuemu.model.op import Op
 
-FAMILIES = ("activations", "normalisation", "linear", "attention")
+FAMILIES = ("activations", "normalisation", "linear", "attention", "losses", "embedding", "liger", "conch")
 
 
 @cache

@@ -47,3 +47,12 @@ def test_an_activation_is_defined_on_any_sizes_of_its_domain() -> None:
 
 def test_relu_keeps_nan() -> None:
     assert get_op("relu").reference(torch.tensor([float("nan")])).isnan().all()
+
+
+@pytest.mark.parametrize(("name", "gate"), [("swiglu", "silu"), ("geglu", "gelu")])
+def test_a_gated_activation_is_the_activation_times_the_value(name: str, gate: str) -> None:
+    a = torch.tensor(POINTS, dtype=torch.float64)
+    b = torch.linspace(-2, 2, len(POINTS), dtype=torch.float64)
+    for x, y, found in zip(POINTS, b.tolist(), get_op(name).reference(a, b).tolist(), strict=True):
+        exact = CLOSED_FORMS[gate](mpmath.mpf(x)) * mpmath.mpf(y)
+        assert abs(found - exact) <= 1e-15 * max(abs(exact), abs(x * y) if gate == "gelu" else 0), x

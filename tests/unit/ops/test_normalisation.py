@@ -66,3 +66,15 @@ def test_softmax_does_not_move_when_a_row_is_shifted() -> None:
     x = torch.linspace(-2, 2, 9, dtype=torch.float64).reshape(1, 1, 9)
     reference = get_op("softmax").reference
     torch.testing.assert_close(reference(x - 1e4), reference(x), rtol=1e-11, atol=0.0)
+
+
+@pytest.mark.parametrize(("name", "plain", "bias"), [("rms_norm", _rmsnorm, 0), ("layer_norm", _layernorm, 1)])
+def test_a_norm_with_weights_scales_and_shifts_its_columns(
+    name: str, plain: Callable[[Row], Row], bias: int
+) -> None:
+    w, b = (0.5, -2.0, 3.0), (10.0, -20.0, 0.25)
+    parameters = [torch.tensor(p, dtype=torch.float64) for p in (w, b)[: 1 + bias]]
+    actual = get_op(name).reference(torch.tensor(ROWS, dtype=torch.float64), *parameters, eps=1e-5)
+    for row, found in zip(ROWS, actual.tolist(), strict=True):
+        exact = [y * u + bias * v for y, u, v in zip(plain([mpmath.mpf(x) for x in row]), w, b, strict=True)]
+        assert all(abs(y - e) <= 1e-11 * max(map(abs, exact)) for y, e in zip(found, exact, strict=True)), row

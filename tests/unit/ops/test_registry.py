@@ -22,6 +22,6 @@ def test_every_op_takes_the_three_float_dtypes_and_says_what_it_computes() -> No
 
 def test_an_unknown_op_names_the_nearest() -> None:
     with pytest.raises(UnknownOpError, match="did you mean rmsnorm"):
-        get_op("rms_norm")
+        get_op("rmsnrom")
     with pytest.raises(UnknownOpError, match="`gpuemu ops` lists them"):
         get_op("zzzzz")
