@@ -1,8 +1,9 @@
 """What a first failure must survive before it counts (ORACLE.md sections 12.2, 12.6 and 12.7).
 
 In this order: the reference's own error widens the bound; the call is repeated (a pass the second time means
-`nondeterministic`); looser profiles are tried (`precision`); the same case is tried contiguous (`layout`); an
-exception that the wrapper raised on purpose is a refusal if it accepts the plain form of the case.
+`nondeterministic`); the same case is tried contiguous (`layout`); looser profiles are tried (`precision`), which
+misplaced elements of similar size may fit as well; an exception that the wrapper raised on purpose is a refusal
+if it accepts the plain form of the case.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def confirm(campaign: Campaign, case: Case, observation: Observation, verdict: V
             kind=Kind.NONDETERMINISTIC,
             message="wrong in the first call, right in the second on the same inputs",
         )
+    if not case.is_contiguous and _contiguous_verdict(campaign, case).status is Status.PASS:
+        return replace(widened, kind=Kind.LAYOUT, message=_layout_message(case))
     looser = _looser_profile(campaign, case, observation, widened.profile)
     if looser is not None:
         return replace(
@@ -49,8 +52,6 @@ def confirm(campaign: Campaign, case: Case, observation: Observation, verdict: V
             looser_profile=looser,
             message=f"outside {widened.profile}, within {looser} ({PROFILES[looser].meaning})",
         )
-    if not case.is_contiguous and _contiguous_verdict(campaign, case).status is Status.PASS:
-        return replace(widened, kind=Kind.LAYOUT, message=_layout_message(case))
     return widened
 
 

@@ -229,3 +229,13 @@ def test_the_judge_hands_the_hint_on() -> None:
     assert judged((value * 2).float(), expected).hint == "every element is 2.000x the expected value"
     x = (value * 3).float()
     assert judged(x.clone(), expected, x=x).hint == "the output equals the input 'x'"
+
+
+def test_a_transposed_output_is_read_in_row_major_order() -> None:
+    """A candidate may return any strides; the tail is still that of the elements."""
+    value = _value()
+    wrong = value.clone()
+    wrong[4, 5:], wrong[5:] = 1e3, -1e3
+    strided = wrong.t().contiguous().t()
+    assert _hint(strided, value) == _hint(wrong, value)
+    assert "wrong only from element" in _hint(strided, value)

@@ -64,6 +64,36 @@ def test_an_explicit_raise_may_be_a_refusal() -> None:
     assert exception.message == "only contiguous inputs"
 
 
+def test_an_exception_without_a_message_is_quoted_by_its_line() -> None:
+    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        raise ValueError
+
+    exception = look(kernel).exception
+    assert exception is not None
+    assert exception.refused
+    assert exception.message == "raise ValueError"
+
+
+def test_a_kernel_that_triton_cannot_run_is_no_refusal_and_is_named_by_its_own_error() -> None:
+    triton_errors = pytest.importorskip("triton.runtime.errors")
+
+    def tanh(inner: object) -> object:
+        return {}[inner]  # type: ignore[index]
+
+    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        try:
+            tanh("fp16")
+        except KeyError as error:
+            raise triton_errors.InterpreterError(repr(error)) from error
+        return x
+
+    exception = look(kernel).exception
+    assert exception is not None
+    assert (exception.type, exception.message, exception.refused) == ("KeyError", "'fp16'", False)
+    line = tanh.__code__.co_firstlineno + 1
+    assert exception.location == f"test_inline.py:{line}"
+
+
 def test_system_exit_is_contained_and_interrupt_is_not() -> None:
     def leave(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
         raise SystemExit(0)
