@@ -38,6 +38,12 @@ STUDIES: Mapping[str, Study] = {
         page="gpuemu.studies.p1_page:write_page",
         lines="gpuemu.report.study_p1:study_lines",
     ),
+    "real-kernels": Study(
+        "Triton kernels from PyPI packages, with the cause of each finding",
+        runner="gpuemu.studies.real_kernels:run_study",
+        page="gpuemu.studies.real_kernels_page:write_page",
+        lines="gpuemu.report.study_real_kernels:study_lines",
+    ),
 }
 
 
