@@ -88,7 +88,8 @@ def _finding(row: Document, finding: Document) -> Iterator[str]:
     shown, label = (
         (finding["minimal"], "Minimal case") if finding["minimal"] else (finding["first"], "First case")
     )
-    yield f"{finding['cases']} cases ({', '.join(finding['dtypes'])}). {label}: {shown['summary']}."
+    number = "1 case" if finding["cases"] == 1 else f"{finding['cases']} cases"
+    yield f"{number} ({', '.join(finding['dtypes'])}). {label}: {shown['summary']}."
     message = shown["verdict"].get("message", "")
     if message:
         yield ""
