@@ -8,14 +8,14 @@ and dtype over the published sizes, then the smallest failing case.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuemu import environment
 from gpuemu.campaign import Campaign, Shared
 from gpuemu.candidates import loader
 from gpuemu.checking import make_campaign, require_device
-from gpuemu.corpus.catalogue import CorpusKernel, load_catalogue
+from gpuemu.corpus.catalogue import CorpusKernel, find_kernel, load_catalogue
 from gpuemu.dtypes import torch_dtype
 from gpuemu.model.candidate import Candidate
 from gpuemu.model.op import Op
@@ -27,41 +27,52 @@ from gpuemu.planning.limits import LIMITS, batch_dims
 from gpuemu.planning.plan import make_plan
 from gpuemu.shrink import shrink
 from gpuemu.studies.published import CASES_PER_KERNEL_AND_DTYPE, DTYPES, one_shape, published_sizes
+from gpuemu.studies.shards import Progress, default_jobs, run_shards, serve
 
-Progress = Callable[[str, int, int], None]
 BAD = (Status.FAIL, Status.ERROR)
 SHRINK_RUNS = 40
 
 
-def run_study(device: str = "cpu", seed: int = 0, progress: Progress | None = None) -> dict[str, Any]:
+def run_study(
+    device: str = "cpu", seed: int = 0, progress: Progress | None = None, jobs: int | None = None
+) -> dict[str, Any]:
     """Run the whole study and return its document.
 
     Args:
         device: "cpu" (Triton's interpreter) or "cuda".
         seed: of plans, inputs and the baselines' random inputs.
-        progress: called with (kernel, done, total) before each kernel.
+        progress: called with (kernel, done, total) after each kernel.
+        jobs: worker processes; None takes one per core.
 
     Returns:
-        A JSON document; its keys are those that the study's page and `docs/studies.md` describe.
+        A JSON document: bugs, controls, baselines, one entry per kernel.
     """
     require_device(device)
     started = time.perf_counter()
     kernels = load_catalogue()
-    shared = Shared()
-    rows = []
-    notes: dict[str, None] = {}
-    for position, kernel in enumerate(kernels):
-        if progress is not None:
-            progress(kernel.name, position, len(kernels))
-        candidate = loader.load(f"{kernel.path}::{kernel.function}", device)
-        op = get_op(kernel.op)
-        row = _describe(kernel)
-        row["baselines"] = _measure_baselines(candidate, op, device, seed)
-        row["dtypes"], plan_notes = _measure_gpuemu(candidate, op, device, seed, shared)
-        row["minimal"] = _minimal_case(row, candidate, op, device)
-        notes.update(dict.fromkeys(plan_notes))
-        rows.append(row)
-    return _summarise(rows, device, seed, tuple(notes), time.perf_counter() - started)
+    by_op: dict[str, list[str]] = {}
+    for kernel in kernels:
+        by_op.setdefault(kernel.op, []).append(kernel.name)
+    jobs = jobs or default_jobs()
+    rows = run_shards("gpuemu.studies.p1", list(by_op.values()), device, seed, jobs, progress)
+    ordered = [rows[kernel.name] for kernel in kernels]
+    return _summarise(ordered, device, seed, time.perf_counter() - started)
+
+
+_shared: dict[str, Shared] = {}
+
+
+def run_row(name: str, device: str, seed: int) -> dict[str, Any]:
+    """One kernel of the corpus. Within a process, kernels of one op share inputs and expected values."""
+    kernel = find_kernel(name)
+    shared = _shared.setdefault(kernel.op, Shared())
+    candidate = loader.load(f"{kernel.path}::{kernel.function}", device)
+    op = get_op(kernel.op)
+    row = _describe(kernel)
+    row["baselines"] = _measure_baselines(candidate, op, device, seed)
+    row["dtypes"], row["notes"] = _measure_gpuemu(candidate, op, device, seed, shared)
+    row["minimal"] = _minimal_case(row, candidate, op, device)
+    return row
 
 
 def _describe(kernel: CorpusKernel) -> dict[str, Any]:
@@ -71,14 +82,14 @@ def _describe(kernel: CorpusKernel) -> dict[str, Any]:
 
 def _measure_gpuemu(
     candidate: Candidate, op: Op, device: str, seed: int, shared: Shared
-) -> tuple[dict[str, Any], tuple[str, ...]]:
+) -> tuple[dict[str, Any], list[str]]:
     """Per dtype: counts by status, first failure's position and kind, worst score of what passed."""
     published = published_sizes(op)
     results = {}
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
     for dtype in DTYPES:
         plan = make_plan(published, budget=CASES_PER_KERNEL_AND_DTYPE, seed=seed, device=device, dtypes=[dtype])
-        notes = plan.notes
+        notes = list(plan.notes)
         campaign = make_campaign(published, candidate, device)
         campaign.shared = shared
         results[dtype] = _dtype_row(list(campaign.run(plan)))
@@ -150,9 +161,7 @@ def _accepts(baseline: Baseline, pairs: Sequence[tuple[Any, Any]], dtype: str) -
     return all(baseline.accepts(actual, reference, dtype) for actual, reference in pairs[: baseline.trials])
 
 
-def _summarise(
-    rows: Sequence[Mapping[str, Any]], device: str, seed: int, notes: Sequence[str], seconds: float
-) -> dict[str, Any]:
+def _summarise(rows: Sequence[Mapping[str, Any]], device: str, seed: int, seconds: float) -> dict[str, Any]:
     buggy = [row for row in rows if row["role"] == "buggy"]
     controls = [row for row in rows if row["role"] == "control"]
     positions = [d["cases_to_first_failure"] for row in buggy for d in row["dtypes"].values()]
@@ -178,7 +187,7 @@ def _summarise(
         },
         "cases": sum(d["cases"] for row in rows for d in row["dtypes"].values()),
         "seconds": round(seconds, 2),
-        "notes": list(notes),
+        "notes": list(dict.fromkeys(note for row in rows for note in row["notes"])),
         "environment": dict(environment.describe()),
         "kernels": list(rows),
     }
@@ -205,3 +214,7 @@ def _device_name(device: str) -> str:
     if device == "cpu":
         return "CPU (Triton interpreter)"
     return torch.cuda.get_device_name(device)
+
+
+if __name__ == "__main__":
+    serve(run_row)

@@ -1,0 +1,50 @@
+"""Sharding a study over processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuemu.errors import GpuemuError
+from gpuemu.studies.shards import _deal, run_shards
+
+MODULE = """
+import os, sys
+from gpuemu.studies.shards import serve
+
+def run_row(item, device, seed):
+    print("noise on standard output", flush=True)
+    if item == "bad":
+        sys.exit("it broke")
+    return {"process": os.getpid(), "device": device, "seed": seed}
+
+serve(run_row)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "rows_of_a_study.py").write_text(MODULE)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return "rows_of_a_study"
+
+
+def test_rows_come_back_whole_and_groups_stay_together(module: str) -> None:
+    seen: list[tuple[str, int, int]] = []
+    groups = [["a", "b"], ["c"]]
+    rows = run_shards(module, groups, "cpu", 7, 2, lambda item, done, total: seen.append((item, done, total)))
+    assert set(rows) == {"a", "b", "c"}
+    assert rows["a"]["process"] == rows["b"]["process"] != rows["c"]["process"]
+    assert rows["c"]["seed"] == 7
+    assert [(done, total) for _, done, total in seen] == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_failed_worker_is_not_silent(module: str) -> None:
+    with pytest.raises(GpuemuError, match="it broke"):
+        run_shards(module, [["a"], ["bad"]], "cpu", 0, 1)
+
+
+def test_groups_are_dealt_evenly() -> None:
+    assert sorted(map(len, _deal([["a"] * 4, ["b"] * 2, ["c"] * 2, ["d"]], 2))) == [4, 5]
+    assert _deal([["a"]], 5) == [["a"]]
