@@ -42,7 +42,7 @@ def _references(draw: st.DrawFn, form: Format) -> tuple[float, float]:
 
 
 @by_name
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_a_the_nearest_value_four_bounds_away_is_rejected(form: Format, data: st.DataObject) -> None:
     r, bound = data.draw(_references(form))
@@ -68,7 +68,7 @@ def _ceiling(form: Format, magnitude: Fraction) -> int:
 
 
 @by_name
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_b_every_value_whose_rounding_interval_meets_half_the_bound_is_accepted(
     form: Format, data: st.DataObject
@@ -87,7 +87,7 @@ def test_b_every_value_whose_rounding_interval_meets_half_the_bound_is_accepted(
 
 
 @by_name
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_c_zero_is_rejected_wherever_the_expected_value_stands_clear_of_it(
     form: Format, data: st.DataObject

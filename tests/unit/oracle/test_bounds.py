@@ -51,7 +51,7 @@ def _elements(form: Format, ordinal: int) -> list[tuple[float, float]]:
 
 
 @by_name
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_a_value_is_accepted_exactly_when_its_rounding_interval_meets_the_bound(
     form: Format, data: st.DataObject
@@ -133,7 +133,7 @@ def test_float64_outputs_are_exact_where_the_bound_is_zero_and_within_it_elsewhe
 
 @example(values=[-128, 127, 0], reach=3.0)
 @given(values=st.lists(st.integers(-128, 127), min_size=1, max_size=8), reach=st.floats(0, 300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_integers_are_accepted_within_their_bound_without_wrapping(values: list[int], reach: float) -> None:
     value = torch.tensor(values, dtype=torch.int8)
     everything = torch.arange(-128, 128).to(torch.int8)
