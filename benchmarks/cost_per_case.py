@@ -178,7 +178,7 @@ def _stages(op: Op, dims: dict[str, int], count: int) -> dict[str, float]:
         )
         acceptance = timed("acceptance", lambda expected=expected: bounds.accept(expected))
         judged = Judged(expected, acceptance)
-        timed("judge", lambda seen=seen, judged=judged: campaign.judge(seen, judged))
+        timed("judge", lambda case=case, seen=seen, judged=judged: campaign.judge(case, seen, judged))
         timed("outputs digest", lambda seen=seen: fill.tensors_digest(seen.outputs))
     return {stage: round(1e6 * seconds / count, 1) for stage, seconds in spent.items()}
 

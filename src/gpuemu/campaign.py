@@ -124,9 +124,10 @@ class Campaign:
             self.shared.expected.put(key, judged, judged.size_bytes)
         return judged
 
-    def judge(self, observation: Observation, judged: Judged) -> Verdict:
+    def judge(self, case: Case, observation: Observation, judged: Judged) -> Verdict:
         """The oracle's decision, before any confirmation."""
-        return compare.judge(observation, judged.expected, judged.acceptance, self.op.contract)
+        inputs = self.prepare(case).inputs  # for the hint that an output equals an input
+        return compare.judge(observation, judged.expected, judged.acceptance, self.op.contract, inputs)
 
     def run_case(self, case: Case, index: int = 0) -> Record:
         """One case from inputs to record. The candidate runs before the reference: nothing of the answer is
@@ -135,7 +136,7 @@ class Campaign:
         prepared = self.prepare(case)
         observation = self.observe(case)
         judged = self.expect(case)
-        verdict = self.judge(observation, judged)
+        verdict = self.judge(case, observation, judged)
         unfavourable = verdict.status in (Status.FAIL, Status.ERROR, Status.UNSUPPORTED)
         if unfavourable and self.settings.confirm is not None:
             verdict = self.settings.confirm(self, case, observation, verdict)

@@ -61,11 +61,11 @@ def _against_widened(campaign: Campaign, case: Case, observation: Observation, p
     inputs = campaign.prepare(case).inputs
     own_error = evaluate.evaluate(campaign.op, case, inputs, "P0", unit_roundoff=FLOAT64_ROUNDOFF)
     widened = bounds.widen(judged.expected, own_error)
-    return campaign.judge(observation, type(judged)(widened, bounds.accept(widened)))
+    return campaign.judge(case, observation, type(judged)(widened, bounds.accept(widened)))
 
 
 def _judge_again(campaign: Campaign, case: Case) -> Verdict:
-    return campaign.judge(campaign.observe(case), campaign.expect(case))
+    return campaign.judge(case, campaign.observe(case), campaign.expect(case))
 
 
 def _looser_profile(campaign: Campaign, case: Case, observation: Observation, profile: str) -> str | None:

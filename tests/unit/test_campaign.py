@@ -56,6 +56,11 @@ def test_a_missing_maximum_subtraction_is_found() -> None:
     assert "fail" in statuses(run(kernel))
 
 
+def test_an_output_that_is_an_input_is_said() -> None:
+    records = run(lambda x: x.clone(), budget=2)
+    assert "input 'x'" in records[0].verdict.hint
+
+
 def test_a_crude_error_is_not_called_a_matter_of_precision() -> None:
     # Logits near -50 leave an eager bfloat16 kernel a bound that zeros would meet.
     records = run(torch.zeros_like, dtypes=["bfloat16"], value_classes=["negative"])
