@@ -86,7 +86,7 @@ def _careful_sum_error(
     if certified and error is None:
         rounding.masked_fill_(size <= exact_limit(arithmetic, finite), 0.0)
     result = propagated + rounding
-    unknown |= size > arithmetic.overflow
+    unknown |= size + propagated > arithmetic.overflow
     unknown |= total.isfinite() & (total.abs() + result > arithmetic.overflow)
     return torch.where(unknown, torch.inf, torch.where(total.isfinite(), result, 0.0))
 

@@ -43,9 +43,9 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
     elif error_a is not None:
         error = function(error_a.add(size_a, alpha=growth), size_b)
     error.add_(flush)
-    # The partial sums stay in range if |A||B| does: bounded by the largest factors, else summed.
-    largest = terms * _largest(size_a) * _largest(size_b)
-    in_range = largest <= arithmetic.overflow or not _overflows(arithmetic, function(size_a, size_b))
+    # The partial sums stay in range if |A||B| and the errors do: bounded by the largest factors, else summed.
+    largest = terms * _largest(size_a) * _largest(size_b) + _largest(error)
+    in_range = largest <= arithmetic.overflow or not _overflows(arithmetic, function(size_a, size_b) + error)
     if in_range and is_settled(arithmetic, value, error):
         return evaluation.make(value, error)
     return evaluation.make(value, careful_contraction(arithmetic, function, a, b, value, terms))
@@ -130,6 +130,6 @@ def careful_contraction(
         if quantum >= arithmetic.underflow:
             error = torch.where(total <= quantum * 2.0 ** (arithmetic.precision - 1), 0.0, error)
     overflowed = value.isfinite() & (value.abs() + error > arithmetic.overflow)
-    overflowed |= total > arithmetic.overflow
+    overflowed |= total + error > arithmetic.overflow
     error = torch.where(value.isfinite(), error, 0.0)
     return torch.where(overflowed | (tainted > 0), torch.inf, error)

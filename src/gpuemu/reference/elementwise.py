@@ -99,7 +99,7 @@ def _error_of_piece(step: Step, function: Function, loss: Loss, propagate: Propa
             certain = False
     else:
         perturbed = step.perturbed() if loss.perturbed else step
-        error = own_error(perturbed, loss)
+        error = torch.empty_like(step.result) if loss.partial else own_error(perturbed, loss)
         if loss.dip and not perturbed.is_within(WIDE):
             return careful_error(step, function, loss)
         if not (propagate or corners_of(function))(perturbed, error):

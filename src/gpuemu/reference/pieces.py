@@ -29,7 +29,7 @@ def pieces(like: torch.Tensor, whole: Collection[int] = ()) -> Iterator[Piece] |
     enough = [d for d in candidates if like.shape[d] >= count]
     dim = enough[0] if enough else max(candidates, key=lambda d: like.shape[d])
     size = like.shape[dim]
-    length = max(1, size // count)
+    length = -(-size // count)  # rounded up: a piece may have up to twice the elements
     return ((dim, start, min(length, size - start)) for start in range(0, size, length))
 
 

@@ -38,7 +38,7 @@ class Loss:
     function is infinite at that edge, and an operand that may be flushed to zero counts as touching it.
     headroom: natural intermediates may be this many times larger than the result, and overflow.
     dip: depth of a minimum that may lie between the corners of a wide interval. partial: the rounding does not
-    concern every element, and a closed form takes it back where it does not.
+    concern every element; the closed form overwrites its buffer with all there is.
     """
 
     units: float = 0.0

@@ -58,7 +58,7 @@ def rms_norm(call: Call) -> Any:
     x = call.follow(argument)
     dims = list(range(x.dim() - len(shape), x.dim()))
     eps = torch.finfo(x.dtype).eps if eps is None else eps
-    inverse = torch.rsqrt((x * x).mean(dims, keepdim=True) + eps)
+    inverse = torch.rsqrt(x.pow(2).mean(dims, keepdim=True) + eps)
     y = x * inverse
     return (y if weight is None else y * call.follow(weight)), inverse
 

@@ -139,7 +139,9 @@ def leaky_relu(call: Call) -> Any:
     operands = [to_operand(x), to_operand(slope, call.arithmetic, x)]
 
     def function(x: Tensor, slope: Any) -> Tensor:
-        return torch.where(x > 0, x, x * slope)
+        if isinstance(slope, Tensor):
+            return torch.where(x > 0, x, x * slope)
+        return torch.nn.functional.leaky_relu(x, slope)
 
     def propagate(step: Step, error: Tensor) -> bool:
         (x, slope), (error_x, error_slope) = step.values, step.errors
