@@ -170,7 +170,7 @@ def make_campaign(
         # The interpreter runs programs one after another: a second call could only repeat the first.
         interpreted = device == "cpu" and candidate.kind == "triton"
         guards = tuple(guard for guard in GUARDS if not (interpreted and guard == "repeat"))
-    scope = loader.tier_scope(device)
+    scope = loader.tier_scope(device, candidate)
     settings = Settings(device=device, profile=profile, guards=guards, scope=scope, confirm=confirm)
     return Campaign(op, candidate, settings)
 

@@ -20,6 +20,7 @@ from gpuemu.model.candidate import Candidate
 from gpuemu.model.op import Op
 
 OP_MARK = "__gpuemu_op__"
+DEVICE_WORDS = (b"cuda", b"device", b"gpu")
 
 
 def mark(op: str | Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -49,9 +50,13 @@ def prepare_tier(device: str) -> None:
         triton_interpreter.uninstall()
 
 
-def tier_scope(device: str) -> Callable[[], AbstractContextManager[Any]]:
-    """Makes the context in which a candidate is imported and called on this tier."""
-    if device != "cpu":
+def tier_scope(device: str, candidate: Candidate | None = None) -> Callable[[], AbstractContextManager[Any]]:
+    """Makes the context in which a candidate is imported (`candidate` None) or called on this tier.
+
+    Redirecting device words costs a tiny case as much as the case itself, so a candidate that reaches no Triton
+    kernel and whose file speaks of no device is called without it.
+    """
+    if device != "cpu" or (candidate is not None and not candidate.speaks_of_devices):
         return nullcontext
     from gpuemu.candidates import device_redirect
 
@@ -116,10 +121,12 @@ def from_callable(function: Any, name: str | None = None, target: str | None = N
         raise TargetError(f"{target or name} is a {type(function).__name__}, which cannot be called")
     path = _source_path(function)
     text = path.read_bytes() if path else b""
+    kind = find_kind(function, text)
     return Candidate(
         name=name,
         target=target or f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', name)}",
-        kind=find_kind(function, text),
+        kind=kind,
+        speaks_of_devices=kind == "triton" or any(word in text for word in DEVICE_WORDS),
         call=call,
         op=getattr(function, OP_MARK, None),
         source_path=str(path) if path else None,

@@ -12,7 +12,8 @@ class Candidate:
     """A loaded kernel.
 
     name: what reports call it. target: what the user wrote. kind: "triton", "torch", "numpy" or "python".
-    op: the op it says it implements, if it says so. call(*inputs, **params) -> tensor or tuple of tensors.
+    op: the op it says it implements, if it says so. speaks_of_devices: whether its call may need a tier's
+    redirection of device words. call(*inputs, **params) -> tensor or tuple of tensors.
     source_path, source_digest: the file it came from and its SHA-256, if known. notes: what loading it had to
     redirect on this tier.
     """
@@ -22,6 +23,7 @@ class Candidate:
     kind: str
     call: Callable[..., Any] = field(compare=False)
     op: str | None = None
+    speaks_of_devices: bool = True
     source_path: str | None = None
     source_digest: str | None = None
     block_sizes: tuple[int, ...] = ()

@@ -150,7 +150,7 @@ def _measure_baselines(candidate: Candidate, op: Op, device: str, seed: int) -> 
                 for name in op.inputs
             ]
             reference = op.reference(*inputs)
-            with torch.no_grad(), loader.tier_scope(device)():
+            with torch.no_grad(), loader.tier_scope(device, candidate)():
                 pairs.append((candidate.call(*inputs), reference))
         for baseline in BASELINES:
             results[baseline.name][dtype] = _accepts(baseline, pairs, dtype)
