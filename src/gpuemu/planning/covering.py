@@ -47,26 +47,28 @@ class Axis:
 def cover(
     axes: Sequence[Axis],
     chooser: Chooser,
-    first: Sequence[Levels],
+    first: Sequence[Sequence[Levels]],
     complete: Callable[[Levels, Chooser], Mapping[str, Any] | None],
 ) -> Iterator[tuple[Levels, Mapping[str, Any]]]:
     """Endless sequence of (levels, completed choice).
 
     Args:
         axes: what to cross.
-        first: levels to try before any search, the anchors.
+        first: the anchors, cases before any search; of each one's alternatives the first admissible counts.
         complete: turns levels into concrete sizes, or None where constraints or limits forbid them.
 
     Stops when no admissible choice is found in `DRAWS_PER_CANDIDATE` draws.
     """
     covered: set[tuple[str, Any, str, Any]] = set()
     seen: set[tuple[str, Any]] = set()
-    for levels in first:
-        completed = complete(levels, chooser)
-        if completed is not None:
-            covered.update(_pairs(levels))
-            seen.update(levels.items())
-            yield levels, completed
+    for alternatives in first:
+        for levels in alternatives:
+            completed = complete(levels, chooser)
+            if completed is not None:
+                covered.update(_pairs(levels))
+                seen.update(levels.items())
+                yield levels, completed
+                break
     while True:
         best: tuple[int, Levels, Mapping[str, Any]] | None = None
         for _ in range(CANDIDATES_PER_CASE):

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from gpuemu.dtypes import get_dtype
 from gpuemu.errors import UsageError
 from gpuemu.model.case import Case, Plan
 from gpuemu.model.op import LAYOUTS, Op
 from gpuemu.model.value_class import VALUE_CLASSES
+from gpuemu.planning.anchors import make_anchors
 from gpuemu.planning.boundaries import size_classes
 from gpuemu.planning.choice import Chooser
 from gpuemu.planning.covering import Axis, Levels, cover
 from gpuemu.planning.limits import LIMITS, Limits, batch_dims, describe, fits, last_axis_dims
 
 STRATEGIES = {"covering": "pairs of (boundary class of each dim, dtype, layout, value class, parameter)"}
-ANCHOR_SIZES = ("above_power", "prime", "few", "power")
-ANCHOR_BATCH_SIZES = ("few", "one")
 SIZE_DRAWS = 8
 
 
@@ -61,7 +59,7 @@ def make_plan(
 
     chooser = Chooser(seed, f"plan/{op.name}")
     cases: list[Case] = []
-    for levels, dims in cover(axes, chooser, [_anchor(axes, batch)], complete):
+    for levels, dims in cover(axes, chooser, make_anchors(axes, sizes, batch), complete):
         cases.append(_make_case(op, levels, dims, Chooser(seed, f"case/{op.name}/{len(cases)}").word()))
         if len(cases) == budget:
             break
@@ -130,19 +128,6 @@ def _choose(
             f"{what} {', '.join(unknown) or 'list is empty'}: op {op.name!r} has {', '.join(known)}"
         )
     return tuple(dict.fromkeys(asked))
-
-
-def _anchor(axes: Sequence[Axis], batch: frozenset[str]) -> Levels:
-    """The first case: odd sizes, plain values, contiguous; where most shape bugs already show."""
-    levels: dict[str, Any] = {}
-    for axis in axes:
-        kind, _, name = axis.name.partition(" ")
-        if kind == "dim":
-            preferred = ANCHOR_BATCH_SIZES if name in batch else ANCHOR_SIZES
-        else:
-            preferred = ("contiguous", "uniform")
-        levels[axis.name] = next((level for level in preferred if level in axis.levels), axis.levels[0])
-    return levels
 
 
 def _make_case(op: Op, levels: Levels, dims: Mapping[str, int], seed: int) -> Case:

@@ -32,7 +32,7 @@ MATMUL = make_op(
 )
 
 
-GOLDEN = ["95657e3605b5cf37", "9879da06696cfbb1", "d832fa058914a959"]
+GOLDEN = ["95657e3605b5cf37", "c92a91fc4410e89f", "7d55b60880b4649f"]
 
 
 def test_same_arguments_same_plan_and_other_seed_other_plan() -> None:
@@ -50,11 +50,22 @@ def test_a_larger_budget_only_appends() -> None:
     assert long.cases[:5] == short.cases
 
 
-def test_first_case_is_the_plain_anchor() -> None:
-    case = make_plan(make_op(), budget=1, seed=3).cases[0]
-    assert case.is_contiguous
-    assert set(case.value_classes.values()) == {"uniform"}
-    assert case.dims["H"] & (case.dims["H"] - 1)  # not a power of two
+def test_the_first_cases_are_the_plain_anchors() -> None:
+    for case, values in zip(make_plan(make_op(), budget=2, seed=3).cases, ("uniform", "bell"), strict=True):
+        assert case.is_contiguous
+        assert set(case.value_classes.values()) == {values}
+        assert case.dims["H"] & (case.dims["H"] - 1)  # not a power of two
+        assert case.dims["B"] * case.dims["S"] <= LIMITS["cpu"].batch
+
+
+def test_anchors_take_the_awkward_ones_of_listed_sizes_and_stay_within_limits() -> None:
+    op = make_op(dims={"B": [1, 2, 8], "S": [1, 7, 128], "H": [1, 3, 256, 1025]})
+    first = make_plan(op, budget=1, seed=0).cases[0]
+    assert dict(first.dims) == {"B": 1, "S": 7, "H": 1025}
+    on_device = make_plan(op, budget=1, seed=0, device="cuda").cases[0]
+    assert dict(on_device.dims) == {"B": 2, "S": 7, "H": 1025}
+    powers = make_op(inputs={"x": "H"}, dims={"H": [1, 3, 64, 16]}, params={})
+    assert make_plan(powers, budget=1, seed=0).cases[0].dims["H"] == 64
 
 
 def test_eight_cases_already_cross_the_axes() -> None:
