@@ -28,9 +28,9 @@ def make_anchors(
         axes: the plan's axes; those named "dim NAME" choose a class of `sizes[NAME]`.
         batch: dims that only add programs.
     """
-    anchors = []
+    anchors: list[list[Levels]] = []
     for values in VALUES:
-        alternatives = []
+        alternatives: list[Levels] = []
         for shrunk in range(len(batch) + 1):
             smallest = frozenset(sorted(batch)[:shrunk])
             alternatives.append({axis.name: _choose(axis, values, sizes, batch, smallest) for axis in axes})

@@ -83,7 +83,7 @@ def test_pairs_of_levels_are_covered_far_better_than_at_random() -> None:
     levels = {"dtype": 3, "layout": len(LAYOUTS), "values": len(VALUE_CLASSES)}
     for a, b in combinations(levels, 2):
         seen = {(row[a], row[b]) for row in rows}
-        assert len(seen) >= 0.9 * levels[a] * levels[b], (a, b)
+        assert len(seen) >= 0.8 * levels[a] * levels[b], (a, b)  # drawn at random: two thirds
 
 
 def test_batch_dims_are_read_off_the_shapes() -> None:
