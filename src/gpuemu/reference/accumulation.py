@@ -37,7 +37,7 @@ def sum_over(x: Tensor, dims: list[int]) -> Tensor:
 def sum_error(
     arithmetic: Arithmetic, value: Tensor, error: Tensor | None, dims: list[int], certified: bool = True
 ) -> Tensor | None:
-    """sum e + g(n) u sum |x| + n omega, with the reduced dims kept; None if the sum is exact.
+    """sum e + g(n) u sum (|x| + e) + n omega, with the reduced dims kept; None if the sum is exact.
 
     Args:
         certified: whether sums below 2^(p - 1) quanta count as exact (rule 8).
@@ -66,10 +66,10 @@ def exact_limit(arithmetic: Arithmetic, value: Tensor) -> float:
 
 
 def _rounding(arithmetic: Arithmetic, size: Tensor, propagated: Tensor | None, terms: int) -> Tensor:
-    """g(n) u sum |x|, and what flushes to zero lose: no more than there is, so that a sum of zeros is exact."""
-    flush = size.clone() if propagated is None else size + propagated
-    flush.clamp_(max=arithmetic.underflow).mul_(terms)
-    return flush.add_(size, alpha=arithmetic.growth(terms) * arithmetic.unit_roundoff)
+    """g(n) u sum (|x| + e), and what flushes lose: no more than there is, so that a sum of zeros is exact."""
+    reach = size if propagated is None else size + propagated
+    flush = reach.clamp(max=arithmetic.underflow).mul_(terms)
+    return flush.add_(reach, alpha=arithmetic.growth(terms) * arithmetic.unit_roundoff)
 
 
 def _careful_sum_error(

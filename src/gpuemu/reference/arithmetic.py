@@ -37,6 +37,11 @@ class Arithmetic:
     cast_rounding: bool = True
     tf32: float = 0.0
 
+    @property
+    def is_coarse(self) -> bool:
+        """Whether a rounding of an error, of relative size u, is worth counting (16-bit arithmetic)."""
+        return self.unit_roundoff > 2.0**-20
+
     def growth(self, terms: int) -> float:
         """g(K) = min(K, 4 sqrt(K) + K/4) + 2: error of a sum of K terms in units of u sum |terms| (rule 5)."""
         terms = max(terms, 1)

@@ -35,6 +35,8 @@ def careful_error(step: Step, function: Function, loss: Loss) -> Tensor:
         deviation = torch.maximum(deviation, distance.nan_to_num(nan=torch.inf, posinf=torch.inf))
     if loss.dip:
         deviation += loss.dip * (errors[0] > WIDE)
+    if arithmetic.is_coarse:  # what is rounded is the result with its error
+        deviation *= 1.0 + loss.units * arithmetic.unit_roundoff
     error = deviation + _rounding(step, values, loss)
     # A correctly rounded op overflows by its result before rounding, the others by what they may return.
     reach, limit = error, arithmetic.overflow

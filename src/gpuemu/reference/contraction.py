@@ -23,7 +23,8 @@ Bilinear = Callable[[Tensor, Tensor], Tensor]
 def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: int) -> Bounded:
     """Value and error of a bilinear `function` that sums `terms` products per element.
 
-    e = |A| e_B + e_A (|B| + e_B) + g(K) u |A||B| + K omega; e_A and e_B include permitted operand roundings.
+    e = |A| e_B + e_A (|B| + e_B) + g(K) u (|A| + e_A)(|B| + e_B) + K omega, where e_A and e_B include the
+    permitted operand roundings.
     """
     arithmetic = evaluation.arithmetic
     (value_a, error_a), (value_b, error_b) = permitted_operand(arithmetic, a), permitted_operand(arithmetic, b)
@@ -37,11 +38,12 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
         exact = _certify(arithmetic, value_a, value_b, error, growth, flush)
         return evaluation.make(value, None if exact else error)
     if error_b is not None:
-        error = function(size_a, error_b.add(size_b, alpha=growth))
+        reach_b = size_b + error_b
+        error = function(size_a, error_b.add(reach_b, alpha=growth))
         if error_a is not None:
-            error.add_(function(error_a, size_b + error_b))
+            error.add_(function(error_a, reach_b.mul_(1.0 + growth)))
     elif error_a is not None:
-        error = function(error_a.add(size_a, alpha=growth), size_b)
+        error = function(error_a.mul(1.0 + growth).add_(size_a, alpha=growth), size_b)
     error.add_(flush)
     # The partial sums stay in range if |A||B| and the errors do: bounded by the largest factors, else summed.
     largest = terms * _largest(size_a) * _largest(size_b) + _largest(error)
@@ -120,9 +122,8 @@ def careful_contraction(
     (size_a, size_b), (error_a, error_b) = sizes, errors
     total = function(size_a, size_b)
     error = function(size_a, error_b) + function(error_a, size_b + error_b)
-    error.add_(total, alpha=arithmetic.growth(terms) * arithmetic.unit_roundoff).add_(
-        terms * arithmetic.underflow
-    )
+    error.add_(total + error, alpha=arithmetic.growth(terms) * arithmetic.unit_roundoff)
+    error.add_(terms * arithmetic.underflow)
     tainted = function(unknown[0], torch.ones_like(size_b)) + function(torch.ones_like(size_a), unknown[1])
     if not bool(error_a.any()) and not bool(error_b.any()):
         finite = [to_operand(x)[0].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0) for x in (a, b)]

@@ -104,6 +104,8 @@ def _error_of_piece(step: Step, function: Function, loss: Loss, propagate: Propa
             return careful_error(step, function, loss)
         if not (propagate or corners_of(function))(perturbed, error):
             return careful_error(step, function, loss)
+        if arithmetic.is_coarse:  # what is rounded is the result with its error
+            error.mul_(1.0 + loss.units * arithmetic.unit_roundoff)
         certain = not loss.partial
     if certain and _is_settled_by_error(arithmetic, error, loss):
         return error

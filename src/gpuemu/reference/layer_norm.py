@@ -51,9 +51,10 @@ def _error_of_rows(
 ) -> Errors | None:
     """For rows of shape (R, n), with d = x - mean, v = mean(d^2), s = v + eps, r = 1 / sqrt(s), y = d r:
 
-    e_mean = mean(e) + g u mean|x| + u |mean| + omega       e_d = e + e_mean + u max(|x|, |mean|, |d|) + omega
-    e_v = mean(2|d| e_d + e_d^2) + (g + 2) u v + 2 omega    e_s = e_v + e_eps + u s + omega
-    e_r = r (1 - t) / (t + sqrt(t)) + 4 u r + omega         t = max(s - e_s, eps (1 - 2u)) / s, since v >= 0
+    e_mean = mean(e) + g u mean(|x| + e) + u |mean| + omega   e_d = e + e_mean + u max(|x|, |mean|, |d|) + omega
+    p = mean(2|d| e_d + e_d^2)                                e_v = p + (g + 2) u (v + p) + 2 omega
+    e_s = e_v + e_eps + u s + omega
+    e_r = r (1 - t) / (t + sqrt(t)) + 4 u r + omega           t = max(s - e_s, eps (1 - 2u)) / s, since v >= 0
     e_y = |d| (e_r + u r) + (r + e_r) e_d + omega
     """
     u, omega, terms = arithmetic.unit_roundoff, arithmetic.underflow, x.shape[1]
@@ -62,7 +63,7 @@ def _error_of_rows(
     total_size = size.sum(1, keepdim=True)
     mean_error = (total_size * (growth / terms)).add_(mean.abs(), alpha=u).add_(omega)
     if error is not None:
-        mean_error.add_(error.mean(1, keepdim=True))
+        mean_error.add_(error.mean(1, keepdim=True), alpha=1.0 + growth)
     deviation = (x - mean).abs_()
     torch.maximum(size, mean.abs(), out=size)
     deviation_error = torch.maximum(size, deviation, out=size).mul_(u).add_(mean_error + omega)
@@ -73,7 +74,8 @@ def _error_of_rows(
         for a, b in ((deviation, deviation), (deviation, deviation_error), (deviation_error, deviation_error))
     )
     spread = squares / terms
-    spread_error = ((products * 2.0).add_(error_squares) / terms).add_(spread, alpha=growth + 2.0 * u)
+    propagated = (products * 2.0).add_(error_squares) / terms
+    spread_error = propagated.add(spread + propagated, alpha=growth + 2.0 * u)
     shifted = spread + eps
     shifted_error = spread_error.add_(shifted, alpha=u).add_(3.0 * omega + arithmetic.constant_error(eps))
     lowest = (shifted - shifted_error).clamp_(min=eps * (1.0 - 2.0 * u))

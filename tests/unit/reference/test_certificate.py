@@ -40,6 +40,17 @@ def test_sums_are_exact_up_to_half_the_significand(terms: int, exact: bool) -> N
     assert is_exact(bound_of(torch.matmul, row, row.T.contiguous())) == exact
 
 
+def test_small_sums_are_exact_beside_large_ones() -> None:
+    rows = torch.ones(2, 4096)
+    rows[1] = 64.0
+    column = rows[1:].T.contiguous()
+    column[0] = 1.0
+    assert (bound_of(torch.matmul, rows, column)[:, 0] == 0).tolist() == [True, False]
+    assert (bound_of(lambda x: (x * x).cumsum(-1), rows)[1, ::2047] == 0).tolist() == [True, True, False]
+    rows[1] = 4096.0
+    assert (bound_of(lambda x: x.sum(-1), rows) == 0).tolist() == [True, False]
+
+
 @pytest.mark.parametrize(("terms", "exact"), [(2**10, True), (2**10 + 1, False)])
 def test_the_limit_is_that_of_16_bits_under_p2(terms: int, exact: bool) -> None:
     ones = torch.ones((1, terms), dtype=torch.float16)

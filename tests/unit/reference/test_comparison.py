@@ -33,6 +33,18 @@ def test_where_on_an_ambiguous_bool_admits_both_branches() -> None:
     assert bound.tolist() == [4.0, 4.0, 4.0, 0.0, 0.0]
 
 
+def test_the_error_of_either_branch_is_added() -> None:
+    bound = bound_of(lambda x: torch.where(shifted(x) > 0, (x + 1000.1) - 997.1, -1.0), X)
+    assert bool((bound[:3] > 4 + 1e-5).all())
+
+
+def test_exact_elements_are_certain_beside_inexact_ones() -> None:
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(torch.tensor([True, False, True, True, True]), x, shifted(x)) > 0
+
+    assert (bound_of(reference, X) > 0).tolist() == [False, True, False, False, False]
+
+
 def test_masked_fill_on_an_ambiguous_mask_admits_both() -> None:
     bound = bound_of(lambda x: x.masked_fill(shifted(x) > 0, 2.0), X)
     assert bound[:3].tolist() == [2.0, 2.0 - float(X[1]), 2.0 - float(X[2])]

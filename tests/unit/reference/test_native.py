@@ -43,7 +43,7 @@ def in_place(x: torch.Tensor) -> torch.Tensor:
 
 
 def interleaved_rope(x: torch.Tensor) -> torch.Tensor:
-    position = torch.arange(x.shape[0], device=x.device)[:, None] / 8
+    position = torch.arange(x.shape[0], dtype=x.dtype, device=x.device)[:, None] / 8
     cos, sin = torch.cos(position), torch.sin(position)
     a, b = x[..., 0::2], x[..., 1::2]
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
@@ -84,6 +84,8 @@ REFERENCES: dict[str, Reference] = {
     "layer_norm": lambda x: functional.layer_norm(x, (8,), x[0], x[1]),
     "group_norm": lambda x: functional.group_norm(x, 2, x[0], x[1]),
     "batch_norm": lambda x: functional.batch_norm(x, None, None, training=True),
+    "batch_norm_of_images": lambda x: functional.batch_norm(x.reshape(2, 2, 2, 4), None, None, training=True),
+    "batch_norm_with_statistics": lambda x: functional.batch_norm(x, x[0], x[1].abs() + 1, x[2], x[3]),
     "rms_norm": lambda x: functional.rms_norm(x, (8,), x[0], 1e-5),
     "normalize": lambda x: functional.normalize(x, dim=-1),
     "vector_norms": lambda x: (x.norm(dim=-1), x.norm(p=1, dim=-1), x.norm(p=math.inf, dim=-1)),
@@ -100,6 +102,15 @@ REFERENCES: dict[str, Reference] = {
     "additive_mask": additive_mask,
     "sdpa": lambda x: functional.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None]),
     "sdpa_causal": lambda x: functional.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True),
+    "sdpa_causal_heads": lambda x: functional.scaled_dot_product_attention(
+        *(x.view(1, 2, 2, 8),) * 3, is_causal=True, scale=0.7
+    ),
+    "sdpa_grouped": lambda x: functional.scaled_dot_product_attention(
+        x.view(1, 4, 2, 4), x.view(1, 2, 4, 4), x.view(1, 2, 4, 4), enable_gqa=True
+    ),
+    "sdpa_masked": lambda x: functional.scaled_dot_product_attention(
+        *(x.view(1, 1, 4, 8),) * 3, attn_mask=torch.arange(4)[:, None] >= torch.arange(4)
+    ),
     "interleaved_rope": interleaved_rope,
     "cross_entropy": lambda x: functional.cross_entropy(x, torch.tensor([1, 2, 3, -100])),
     "cross_entropy_weighted": lambda x: functional.cross_entropy(x, torch.tensor([1, 2, 3, 0]), x[0].abs()),
@@ -137,6 +148,17 @@ FLOAT32_REGIMES = [regime for regime in ALL if regime not in ("uniform", "small"
 
 def outputs(result: Any) -> tuple[torch.Tensor, ...]:
     return result if isinstance(result, tuple) else (result,)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_values_are_those_of_float64(name: str) -> None:
+    x = draw("normal", SHAPE, 0)
+    expected = follow(REFERENCES[name], x)
+    assert expected.problem is None
+    with torch.no_grad():
+        plain = outputs(REFERENCES[name](x.double()))
+    for y, output in zip(plain, expected.outputs, strict=True):
+        torch.testing.assert_close(output.value, y.double(), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", REFERENCES)

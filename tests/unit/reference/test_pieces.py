@@ -67,3 +67,13 @@ def test_bounds_do_not_depend_on_the_cutting(regime: str, monkeypatch: pytest.Mo
         monkeypatch.undo()
         # A piece without anything unusual takes the fast path, whose closed forms differ in the second order.
         torch.testing.assert_close(in_parts, whole, rtol=1e-5, atol=1e-37)
+
+
+@pytest.mark.parametrize("exact_first", [True, False])
+def test_exact_and_inexact_pieces_are_put_together(exact_first: bool) -> None:
+    whole, real = torch.full((2, 20000), 3.0), draw("normal", (2, 20000), 0)
+    x = torch.cat((whole, real) if exact_first else (real, whole))
+    bound = bound_of(lambda x: x * x, x)
+    expected = torch.where((x == 3.0) | ((x.double() ** 2).float() == x.double() ** 2), 0.0, 1.0)
+    assert torch.equal((bound > 0).double(), expected.double())
+    assert bool((bound < 1e-5).all())

@@ -68,16 +68,23 @@ def batch_norm(call: Call) -> Any:
     """A layer norm per channel over samples and places, or with given statistics; then a scale and shift."""
     x, eps = call.follow(call.args[0]), call.args[-1]
     given = call.args[3:5] if call.func._overloadname != "no_stats" else (None, None)
-    trains = call.name == "native_batch_norm" and call.args[5]
-    if trains and given != (None, None):
-        raise UnsupportedReferenceError("the reference's batch norm updates running statistics; pass None")
-    if given == (None, None):
-        y, mean, inverse = _normalise(x, [0, *range(2, x.dim())], eps)
-    else:
-        mean, variance = (call.follow(statistic).reshape(_per_channel(x)) for statistic in given)
-        inverse = torch.rsqrt(variance + eps)
-        y = (x - mean) * inverse
+    if given != (None, None):
+        return _batch_norm_with_statistics(call, x, given, eps)
+    y, mean, inverse = _normalise(x, [0, *range(2, x.dim())], eps)
     return _scale_channels(call, y), mean.reshape(-1), inverse.reshape(-1)
+
+
+def _batch_norm_with_statistics(call: Call, x: Any, given: tuple[Any, Any], eps: float) -> Any:
+    """x a + (b - mean a) with a = weight / sqrt(variance + eps): folded, as kernels for inference do."""
+    if call.name == "native_batch_norm" and call.args[5]:
+        raise UnsupportedReferenceError("the reference's batch norm updates running statistics; pass None")
+    mean, variance = (call.follow(statistic) for statistic in given)
+    weight, bias = call.args[1:3]
+    inverse = torch.rsqrt(variance + eps)
+    factor = inverse if weight is None else inverse * call.follow(weight)
+    shift = -mean * factor if bias is None else call.follow(bias) - mean * factor
+    y = x * factor.reshape(_per_channel(x)) + shift.reshape(_per_channel(x))
+    return y, mean, inverse
 
 
 def _scale_channels(call: Call, y: Any) -> Any:

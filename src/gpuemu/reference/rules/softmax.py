@@ -32,7 +32,11 @@ def logit_error(arithmetic: Arithmetic, value: Tensor, error: Tensor | None) -> 
 
 @rule("_softmax", "_safe_softmax")
 def softmax(call: Call) -> Any:
-    """y (exp(E_i + sum_j y_j E_j) - 1) + y u (g(n) + 16) + 2 omega; unknown in a row with an unknown logit."""
+    """(y + d) u (g(n) + 16) + d + 2 omega, where d = y (exp(E_i + L) - 1) and L = log(sum_j y_j exp(E_j)).
+
+    L bounds what the denominator may be off; to first order it is the sum_j y_j E_j of ORACLE.md, which falls
+    short for wide logits of little share. A row with an unknown logit is unknown.
+    """
     x, error = to_operand(call.args[0])
     y = call.func(x, *call.args[1:], **call.kwargs)
     if y.numel() == 0:
@@ -50,11 +54,14 @@ def _softmax_error(
     arithmetic: Arithmetic, x: Tensor, error: Tensor | None, y: Tensor, dims: list[int], own: float
 ) -> Tensor:
     spread = logit_error(arithmetic, x, error)
-    mean_spread = (y * spread).sum(dims, keepdim=True)
-    if not (is_within(mean_spread, SMALL_EXPONENT / 2.0) and is_within(spread, SMALL_EXPONENT / 2.0)):
+    if not is_within(spread, SMALL_EXPONENT / 2.0):  # NaN is not
         return _wide_softmax_error(arithmetic, x, spread, y, dims, own)
-    exponent = spread.add_(mean_spread)
-    bound = exponent.addcmul_(exponent, exponent).add_(own).mul_(y).add_(2.0 * arithmetic.underflow)
+    spread.addcmul_(spread, spread)  # exp(E) - 1 <= E + E^2, of which L is at most the mean
+    exponent = spread.add_((y * spread).sum(dims, keepdim=True))
+    bound = exponent.addcmul_(exponent, exponent).mul_(1.0 + own).add_(own).mul_(y)
+    bound.add_(2.0 * arithmetic.underflow)
+    if not bool(bound.max() < torch.inf):  # a row with NaN, or with nothing but masks
+        bound.nan_to_num_(nan=0.0)
     return bound if own < 0.5 else bound.clamp_(max=1.0)
 
 
@@ -66,11 +73,12 @@ def _wide_softmax_error(
     if dims:
         unknown = unknown.any(dims[0], keepdim=True)
     spread.nan_to_num_(nan=0.0, posinf=0.0)
-    exponent = spread + (y.nan_to_num(nan=0.0) * spread).sum(dims, keepdim=True)
-    bound = exponent.clamp(max=LARGEST_EXPONENT).expm1_().add_(own).mul_(y)
-    if not is_within(exponent, LARGEST_EXPONENT):
-        grown = (x - torch.logsumexp(x, dims, keepdim=True)).add_(exponent).clamp_(max=0.0).exp_()
-        bound = torch.where(exponent > LARGEST_EXPONENT, torch.maximum(grown, y), bound)
+    log_sum = torch.logsumexp(x, dims, keepdim=True) if dims else x
+    off = (torch.logsumexp(x + spread, dims, keepdim=True) if dims else x + spread) - log_sum
+    exponent = spread + off
+    bound = exponent.clamp(max=LARGEST_EXPONENT).expm1_().mul_(1.0 + own).add_(own).mul_(y)
+    grown = (x - log_sum).add_(exponent).clamp_(max=0.0).exp_()
+    bound = torch.where(exponent > LARGEST_EXPONENT, torch.maximum(grown * (1.0 + own), y), bound)
     bound.add_(2.0 * arithmetic.underflow).clamp_(max=1.0).nan_to_num_(nan=0.0)
     return torch.where(unknown, torch.inf, bound)
 
