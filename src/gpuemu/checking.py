@@ -46,6 +46,12 @@ class Subject:
     kernel: Any
     target: str
 
+    def read_blocks(self) -> tuple[int, ...]:
+        """Tile sizes, from the source text of a target or of a callable's file."""
+        if isinstance(self.kernel, str):
+            return loader.read_blocks(self.kernel)
+        return loader.from_callable(self.kernel).block_sizes
+
     def load(self, device: str) -> Candidate:
         """The candidate; a target is imported only here."""
         if isinstance(self.kernel, str):
@@ -91,10 +97,9 @@ def check(
         get_profile(profile)
     subject = resolve(kernel, op, device)
     seed = secrets.randbits(63) if seed is None else seed
-    blocks = loader.read_blocks(subject.kernel) if isinstance(subject.kernel, str) else ()
     plan = make_plan(
         subject.op, budget=budget, seed=seed, device=device, dtypes=dtypes, layouts=layouts,
-        value_classes=value_classes, block_sizes=blocks, strategy=strategy,
+        value_classes=value_classes, block_sizes=subject.read_blocks(), strategy=strategy,
     )  # fmt: skip
     candidate = subject.load(device)
     loader.check_call(candidate, subject.op)
@@ -190,7 +195,12 @@ def _run_status(records: Sequence[Record], summary: Adequacy) -> tuple[Status, s
         if counts[status]:
             what = {"fail": "wrong", "error": "raised", "invalid": "without a reference"}[status]
             first = next(r for r in records if r.verdict.status is status)
-            return status, f"{counts[status]} of {total} cases {what}: {first.verdict.message}"
+            where = (
+                ""
+                if status is not Status.INVALID
+                else f" (first {first.case.summary()}; a constraint can exclude it)"
+            )
+            return status, f"{counts[status]} of {total} cases {what}: {first.verdict.message}{where}"
     if not counts[Status.PASS]:
         status = Status.UNSUPPORTED if counts[Status.UNSUPPORTED] == total and total else Status.INCONCLUSIVE
         return status, "no case was judged: " + (records[0].verdict.message if records else "the plan is empty")

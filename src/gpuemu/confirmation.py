@@ -1,9 +1,9 @@
 """What a first failure must survive before it counts (ORACLE.md sections 12.2, 12.6 and 12.7).
 
 In this order: the reference's own error widens the bound; the call is repeated (a pass the second time means
-`nondeterministic`); the same case is tried contiguous (`layout`); looser profiles are tried (`precision`), which
-misplaced elements of similar size may fit as well; an exception that the wrapper raised on purpose is a refusal
-if it accepts the plain form of the case.
+`nondeterministic`); the same case is tried contiguous (`layout`); looser profiles are tried (`precision`),
+which misplaced elements may fit as well. An exception that the wrapper raised on purpose is a refusal
+if it accepts a plainer form of the case.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpuemu.campaign import Campaign
 
 FLOAT64_ROUNDOFF = 2.0**-53
+FRIENDLY_SIZES = (16, 64, 128)
 _VALUE_KINDS = (Kind.VALUE, Kind.NONFINITE)
 
 
@@ -108,7 +109,14 @@ def _judge_refusal(campaign: Campaign, case: Case, observation: Observation, ver
 
 
 def _plainer_cases(campaign: Campaign, case: Case) -> list[Case]:
-    """The case contiguous, and contiguous in each other dtype of the op."""
+    """The case contiguous; contiguous in each other dtype of the op; contiguous at sizes that wrappers like."""
     plain = make_contiguous(case)
     others = [plain.with_changes(dtype=dtype) for dtype in campaign.op.dtypes if dtype != case.dtype]
+    for size in FRIENDLY_SIZES:
+        dims = {
+            name: size if domain.contains(size) else case.dims[name]
+            for name, domain in campaign.op.domains.items()
+        }
+        if dims != dict(case.dims) and campaign.op.admits(dims):
+            others.append(plain.with_changes(dims=dims))
     return others if case.is_contiguous else [plain, *others]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import platform
-import sys
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
@@ -76,8 +75,3 @@ def describe() -> Mapping[str, str]:
         if value is not None:
             block[f"env:{variable}"] = value
     return block
-
-
-def command_line() -> tuple[str, ...]:
-    """The arguments that this process was started with, for the replay command."""
-    return tuple(sys.argv)

@@ -42,6 +42,11 @@ def test_nothing_is_unpickled_or_evaluated(path: Path) -> None:
             assert node.func.id not in {"eval", "exec"}
 
 
+def test_no_two_test_files_share_a_name() -> None:
+    names = [path.name for path in TESTS if path.name.startswith("test_")]
+    assert sorted(names) == sorted(set(names))  # pytest imports them by their base name
+
+
 def test_layering_holds() -> None:
     result = subprocess.run(
         [Path(sys.executable).parent / "lint-imports"], cwd=ROOT, capture_output=True, text=True, check=False

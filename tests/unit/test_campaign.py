@@ -120,7 +120,13 @@ def test_a_raising_kernel_is_an_error_and_a_refusal_is_unsupported() -> None:
         assert x.is_contiguous(), "x must be contiguous"
         return torch.softmax(x.float(), -1).to(x.dtype)
 
+    def sixteens(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[-1] % 16:
+            raise ValueError("C must be a multiple of 16")
+        return torch.softmax(x.float(), -1).to(x.dtype)
+
     assert statuses(run(always)) == {"error"}
+    assert statuses(run(sixteens, budget=30)) == {"pass", "unsupported"}
     assert statuses(run(contiguous_only)) == {"pass", "unsupported"}
 
 
@@ -178,6 +184,19 @@ def test_a_failing_reference_is_invalid_and_never_the_candidates_fault() -> None
     records = run(lambda x: x, op, budget=2)
     assert statuses(records) == {"invalid"}
     assert "no such thing" in records[0].verdict.message
+
+
+def test_a_reference_without_a_rule_still_convicts_zeros_and_clears_a_right_kernel() -> None:
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        return torch.special.i1e(x)
+
+    op = Op("bessel", {"x": "N"}, {"N": Dim(8, 99)}, reference, dtypes=["float32"], value_classes=["uniform"])
+    wrong = run(torch.zeros_like, op, budget=6)
+    assert statuses(wrong) == {"fail"}
+    right = run(lambda x: torch.special.i1e(x.double()).float(), op, budget=6)
+    assert statuses(right) == {"pass"}
+    assert all("generic_bound" in record.verdict.flags for record in right)
+    assert "zeros" in right[0].verdict.rejected_predictors
 
 
 def test_expected_values_are_shared_between_candidates() -> None:

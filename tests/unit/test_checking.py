@@ -66,7 +66,9 @@ def test_statuses_by_priority() -> None:
     broken = Op("broken", {"x": "N"}, {"N": 3}, lambda x: x.no_such_method())
     assert run(raising).status is Status.ERROR
     assert run(unsupported).status is Status.UNSUPPORTED
-    assert run(lambda x: x, broken).status is Status.INVALID
+    invalid = run(lambda x: x, broken)
+    assert invalid.status is Status.INVALID
+    assert "N=3" in invalid.message
 
 
 def test_same_seed_same_run_and_no_seed_draws_one() -> None:

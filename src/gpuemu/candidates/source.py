@@ -67,7 +67,8 @@ def import_target(target: Target) -> ModuleType:
     try:
         if target.path is not None:
             return _import_file(target.path)
-        return importlib.import_module(target.module or "")
+        with _importable(Path.cwd()):  # as `python -m` would; the console script leaves it out
+            return importlib.import_module(target.module or "")
     except SyntaxError as error:
         where = Path(error.filename).name if error.filename else target.text
         raise TargetError(f"{where}:{error.lineno}: syntax error: {error.msg}") from None

@@ -34,6 +34,9 @@ class Dim:
     batch: bool = False
 
     def __post_init__(self) -> None:
+        numbers = (self.low, self.high, self.multiple_of, *self.candidates)
+        if any(type(number) is not int for number in numbers):
+            raise OpDefinitionError(f"Dim{numbers}: sizes must be integers")
         if self.low < 0 or self.high < self.low or self.multiple_of < 1:
             raise OpDefinitionError(
                 f"Dim({self.low}, {self.high}, multiple_of={self.multiple_of}) is empty: need 0 <= low <= high"
@@ -89,6 +92,13 @@ class Contract:
     mutates: tuple[str, ...] = ()
     layouts: tuple[str, ...] | None = None
     empty: bool = False
+
+    def __post_init__(self) -> None:
+        if self.nan not in ("report", "propagate", "ignore"):
+            raise OpDefinitionError(f"Contract(nan={self.nan!r}): use report, propagate or ignore")
+        unknown = [layout for layout in self.layouts or () if layout not in LAYOUTS]
+        if unknown:
+            raise OpDefinitionError(f"Contract(layouts=…) names {unknown}; known: {', '.join(LAYOUTS)}")
 
     def profile_for(self, dtype: str) -> str:
         """Name of the profile that cases of this dtype are judged under."""
@@ -175,7 +185,13 @@ class Op:
 
     def shape_of(self, input_name: str, dims: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of an input for given dims."""
-        return tuple(expression.evaluate(axis, dims) for axis in self.tensors[input_name].axes)
+        shape = tuple(expression.evaluate(axis, dims) for axis in self.tensors[input_name].axes)
+        if any(size < 0 for size in shape):
+            raise OpDefinitionError(
+                f"op {self.name!r}: input {input_name!r} gets shape {list(shape)} for {dict(dims)}; "
+                "exclude it by a constraint"
+            )
+        return shape
 
     def admits(self, dims: Mapping[str, int]) -> bool:
         """Whether dims lie in their domains and fulfil every constraint."""
@@ -204,10 +220,18 @@ class Op:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over schema, contract and the reference's source text (its qualified name if unreadable)."""
+        """SHA-256 over schema, contract and the reference.
+
+        Of the reference: its source text (its name if unreadable), plain values of its defaults and closure.
+        """
         try:
             source = inspect.getsource(self.reference)
         except (OSError, TypeError):
-            source = getattr(self.reference, "__qualname__", repr(self.reference))
-        text = hashlib.sha256(source.encode()).hexdigest()
+            source = getattr(self.reference, "__qualname__", repr(type(self.reference)))
+        cells = getattr(self.reference, "__closure__", None) or ()
+        bound = [cell.cell_contents for cell in cells] + list(
+            getattr(self.reference, "__defaults__", None) or ()
+        )
+        plain = [repr(value) for value in bound if isinstance(value, bool | int | float | str)]
+        text = hashlib.sha256("\0".join([source, *plain]).encode()).hexdigest()
         return digest({"schema": self.schema, "contract": repr(self.contract), "reference": text})

@@ -50,7 +50,7 @@ class Record:
 class Run:
     """A campaign's header: what was checked, how, and where.
 
-    op_target: how to find the op again (a built-in name or file.py::name). protection: "inline" runs share the
+    op_target: how to find the op again (a built-in name or file.py::name). mode: "inline" runs share the
     judge's process and say so.
     """
 

@@ -11,7 +11,7 @@ from gpuemu.model.expected import Expected
 from gpuemu.model.observation import CandidateException, GuardFinding, Observation
 from gpuemu.model.op import Contract
 from gpuemu.model.verdict import ErrorDistribution, Flag, Kind, Status, Verdict, WorstElement
-from gpuemu.oracle.bounds import Acceptance
+from gpuemu.oracle.bounds import Acceptance, accept, coarsen
 from gpuemu.oracle.distance import Measurement, measure
 from gpuemu.oracle.hints import hint
 from gpuemu.oracle.structure import structural_problem
@@ -76,12 +76,13 @@ def _verdict_of_values(
     inputs: Mapping[str, torch.Tensor] | None,
 ) -> Verdict:
     outputs = tuple(actual.detach() if actual.requires_grad else actual for actual in outputs)
+    is_excused = bool(expected.generic) and not _is_gross(outputs, expected, contract)
     triples = zip(outputs, expected.outputs, acceptance.outputs, strict=True)
     parts = [measure(actual, output, accepted, contract.nan) for actual, output, accepted in triples]
     number = max(range(len(parts)), key=lambda position: parts[position].score, default=0)
     errors = _distribution(parts, acceptance)
     worst = _worst_element(parts[number], number, outputs[number].shape) if parts else None
-    if errors.exceeding and not (expected.generic and not any(part.nan for part in parts)):
+    if errors.exceeding and not is_excused:
         nonfinite = sum(part.nonfinite for part in parts) == errors.exceeding
         kind = Kind.NONFINITE if nonfinite else Kind.VALUE
         pattern = hint(outputs[number], expected.outputs[number], acceptance.outputs[number], inputs)
@@ -90,6 +91,15 @@ def _verdict_of_values(
         return _fail(expected, kind, message, worst=worst, errors=errors, hint=pattern, flags=flags)
     swallowed = sum(part.swallowed for part in parts) if contract.nan == "report" else 0
     return _passing_verdict(expected, errors, worst, swallowed)
+
+
+def _is_gross(outputs: tuple[torch.Tensor, ...], expected: Expected, contract: Contract) -> bool:
+    """Whether outputs are wrong beyond what a generic bound leaves open."""
+    coarse = coarsen(expected)
+    triples = zip(outputs, coarse.outputs, accept(coarse).outputs, strict=True)
+    return any(
+        measure(actual, output, accepted, contract.nan).exceeding for actual, output, accepted in triples
+    )
 
 
 def _passing_verdict(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from gpuemu.model.op import Contract
 from gpuemu.run.guards import alias, mutation, repeat
 
 MESSAGE_LENGTH = 300
+_RAISE = dis.opmap["RAISE_VARARGS"]
 _TOOLS = ("/triton/", "/gpuemu/candidates/")  # folders whose frames are not the kernel's
 
 
@@ -74,10 +76,29 @@ def _as_tensors(returned: object) -> tuple[tuple[torch.Tensor, ...], str | None]
     parts = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
     for position, part in enumerate(parts):
         # A subclass could compute its values only when they are compared (HACKS.md 29).
+        where = f"output {position}" if len(parts) > 1 else "the result"
         if type(part) not in (torch.Tensor, torch.nn.Parameter):
-            where = f"output {position}" if len(parts) > 1 else "the result"
             return (), f"{where} is a {type(part).__name__}, not a torch.Tensor"
-    return tuple(part.detach() for part in parts), None
+        problem = _unreadable(part)
+        if problem:
+            return (), f"{where} is {problem}, not a plain tensor"
+    return tuple(part.detach().resolve_conj().resolve_neg() for part in parts), None
+
+
+def _unreadable(tensor: torch.Tensor) -> str | None:
+    """What keeps a tensor's elements from being read as they lie in memory, if anything does."""
+    if tensor.layout is not torch.strided:
+        return f"a tensor of layout {tensor.layout}"
+    if tensor.device.type == "meta":
+        return "a meta tensor without data"
+    if tensor.is_quantized:
+        return "a quantised tensor"
+    reach = tensor.storage_offset() + sum(
+        (n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True)
+    )
+    if tensor.numel() and (reach + 1) * tensor.element_size() > tensor.untyped_storage().nbytes():
+        return "a tensor whose storage is smaller than its elements"
+    return None
 
 
 def _describe(error: BaseException, candidate: Candidate) -> CandidateException:
@@ -87,13 +108,29 @@ def _describe(error: BaseException, candidate: Candidate) -> CandidateException:
     frames = traceback.extract_tb(raised.__traceback__)
     line = (frames[-1].line or "").lstrip() if frames else ""
     exit_status = f"exit status {error.code}" if isinstance(error, SystemExit) else ""
-    text = str(raised).strip() or exit_status or line  # a bare assert says nothing but its own line
+    text = _text_of(raised).strip() or exit_status or line  # a bare assert says nothing but its own line
     # An explicit `raise` or `assert` may be a wrapper that refuses; whether it is, the campaign finds out.
     refused = isinstance(error, CandidateRefusedError | NotImplementedError) or (
-        line.startswith(("raise ", "assert ")) and not from_kernel
+        _raised_on_purpose(raised) and not from_kernel
     )
     first_line = next(iter(text.splitlines()), "")[:MESSAGE_LENGTH]
     return CandidateException(type(raised).__name__, first_line, _locate(error, raised, candidate), refused)
+
+
+def _text_of(error: BaseException) -> str:
+    """The message; an exception of the candidate's own making may fail to give one."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"(its message cannot be read: {type(failure).__name__})"
+
+
+def _raised_on_purpose(error: BaseException) -> bool:
+    """Whether a `raise` or `assert` of Python code made the exception, wherever it stands on its line."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
 
 
 def _locate(error: BaseException, raised: BaseException, candidate: Candidate) -> str:

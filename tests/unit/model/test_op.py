@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from gpuemu.errors import OpDefinitionError
@@ -58,6 +60,34 @@ def test_contradictions_are_refused_with_the_name(changes: dict[str, object], ma
 def test_empty_domain_is_refused() -> None:
     with pytest.raises(OpDefinitionError, match="empty"):
         Dim(5, 4)
+
+
+@pytest.mark.parametrize(
+    ("make_wrong", "match"),
+    [
+        (lambda: Dim(1.5, 8), "integers"),  # type: ignore[arg-type]
+        (lambda: Contract(nan="x"), "report, propagate or ignore"),  # type: ignore[arg-type]
+        (lambda: Contract(layouts=("diagonal",)), "diagonal"),
+    ],
+)
+def test_wrong_values_are_refused_where_they_are_written(make_wrong: Callable[[], object], match: str) -> None:
+    with pytest.raises(OpDefinitionError, match=match):
+        make_wrong()
+
+
+def test_a_negative_shape_is_said_with_its_dims() -> None:
+    op = make(inputs={"x": "B H-5"})
+    assert op.shape_of("x", {"B": 2, "H": 8}) == (2, 3)
+    with pytest.raises(OpDefinitionError, match=r"\[2, -4\].*constraint"):
+        op.shape_of("x", {"B": 2, "H": 1})
+
+
+def test_digest_sees_the_values_that_a_reference_closes_over() -> None:
+    def scale(factor: float) -> Callable[..., object]:
+        return lambda x, mask: factor * x
+
+    assert make(reference=scale(2.0)).digest != make(reference=scale(3.0)).digest
+    assert make(reference=scale(2.0)).digest == make(reference=scale(2.0)).digest
 
 
 def test_default_profile_depends_on_the_dtype() -> None:

@@ -193,11 +193,14 @@ def test_a_score_above_one_half_is_suspicious(error: float, flags: tuple[Flag, .
     assert bool(verdict.message) == bool(flags)
 
 
-def test_a_generic_bound_convicts_nobody_by_value() -> None:
+def test_a_generic_bound_convicts_only_gross_errors() -> None:
     expected = expect(f64(1.0, 2.0), 1e-6, generic=("aten.conv2d",))
     right = judged(torch.tensor([1.0, 2.0]), expected)
     assert (right.status, right.flags, right.generic) == (Status.PASS, (Flag.GENERIC_BOUND,), ("aten.conv2d",))
-    wrong = judged(torch.tensor([1.0, 3.0]), expected)
+    for gross in ([1.0, 3.0], [0.0, 0.0]):
+        verdict = judged(torch.tensor(gross), expected)
+        assert (verdict.status, verdict.kind, verdict.flags) == (Status.FAIL, Kind.VALUE, (Flag.GENERIC_BOUND,))
+    wrong = judged(torch.tensor([1.0, 2.01]), expected)
     assert (wrong.status, wrong.flags) == (Status.PASS, (Flag.SUSPICIOUS, Flag.GENERIC_BOUND))
     assert "1 of 2 elements are outside their bound" in wrong.message
     assert "generic" in wrong.message

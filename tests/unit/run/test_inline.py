@@ -43,6 +43,49 @@ def test_a_tensor_subclass_is_malformed() -> None:
     assert "Lazy" in (look(lambda x, w, scale: x.as_subclass(Lazy)).malformed or "")
 
 
+@pytest.mark.parametrize(
+    ("make_output", "what"),
+    [
+        (lambda x: x.to_sparse(), "layout"),
+        (lambda x: x.to("meta"), "meta"),
+        (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), "quantised"),
+    ],
+)
+def test_outputs_that_cannot_be_read_are_malformed(make_output: Callable[..., Any], what: str) -> None:
+    assert what in (look(lambda x, w, scale: make_output(x)).malformed or "")
+
+
+def test_an_output_without_its_storage_is_malformed() -> None:
+    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        y = x.clone()
+        y.untyped_storage().resize_(0)
+        return y
+
+    assert "smaller" in (look(kernel).malformed or "")
+
+
+def test_lazy_signs_are_materialised() -> None:
+    seen = look(lambda x, w, scale: torch._neg_view(x.clone()))
+    assert torch.equal(seen.outputs[0], -torch.arange(6.0).reshape(2, 3))
+    assert not seen.findings
+
+
+def test_an_exception_without_a_readable_message_is_still_described() -> None:
+    class UnreadableError(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no")
+
+    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        raise UnreadableError
+
+    exception = look(kernel).exception
+    assert exception is not None
+    assert (exception.type, exception.message) == (
+        "UnreadableError",
+        "(its message cannot be read: ValueError)",
+    )
+
+
 def test_an_exception_is_described_with_its_place() -> None:
     def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
         return x @ torch.ones(7)
@@ -56,7 +99,9 @@ def test_an_exception_is_described_with_its_place() -> None:
 
 def test_an_explicit_raise_may_be_a_refusal() -> None:
     def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
-        raise ValueError("only contiguous inputs\nsecond line")
+        if x.shape[0] == 2:
+            raise ValueError("only contiguous inputs\nsecond line")
+        return x
 
     exception = look(kernel).exception
     assert exception is not None
