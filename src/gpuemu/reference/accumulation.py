@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -89,6 +89,33 @@ def _careful_sum_error(
     unknown |= size + propagated > arithmetic.overflow
     unknown |= total.isfinite() & (total.abs() + result > arithmetic.overflow)
     return torch.where(unknown, torch.inf, torch.where(total.isfinite(), result, 0.0))
+
+
+def gathered_error(
+    arithmetic: Arithmetic,
+    gather: Callable[..., Tensor],
+    operands: Sequence[tuple[Tensor, Tensor | None]],
+    terms: int,
+    certified: bool = True,
+) -> Tensor:
+    """As `sum_error`, for any sums that `gather` forms of the operands' elements; inf where one is unknown.
+
+    Args:
+        gather: sums elements of tensors shaped like the operands' values, with weights 1 and 0.
+        terms: how many elements go into a sum, at most.
+        certified: as for `sum_error`.
+    """
+    finite = [value.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0) for value, _ in operands]
+    size = gather(*(value.abs() for value in finite))
+    errors = [torch.zeros_like(value) if error is None else error for value, error in operands]
+    propagated = gather(*(torch.where(error.isfinite(), error, 0.0) for error in errors))
+    rounding = _rounding(arithmetic, size, propagated, terms)
+    if certified and all(error is None for _, error in operands):
+        limit = min(exact_limit(arithmetic, value) for value in finite)
+        rounding.masked_fill_(size <= limit, 0.0)
+    error = propagated + rounding
+    unknown = gather(*((~error.isfinite()).double() for error in errors)) > 0
+    return torch.where(unknown | (size + error > arithmetic.overflow), torch.inf, error)
 
 
 def mean_error(

@@ -22,10 +22,12 @@ class Evaluation:
     """One run of a reference under one arithmetic.
 
     generic: names of the aten ops whose bound came from the generic rule, in order of first use.
+    infinite_input: whether an input holds an infinity, so that not every infinity is the reference's own.
     """
 
-    def __init__(self, arithmetic: Arithmetic) -> None:
+    def __init__(self, arithmetic: Arithmetic, infinite_input: bool = False) -> None:
         self.arithmetic = arithmetic
+        self.infinite_input = infinite_input
         self.generic: dict[str, None] = {}
 
     def make(self, value: torch.Tensor, error: torch.Tensor | None = None, raw: bool = False) -> Bounded:

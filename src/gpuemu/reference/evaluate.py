@@ -39,14 +39,14 @@ def evaluate(op: Op, case: Case, inputs: Inputs, profile: str, unit_roundoff: fl
         UsageError: no such profile.
     """
     arithmetic = make_arithmetic(profile, case.dtype, unit_roundoff)
-    evaluation = Evaluation(arithmetic)
     infinite = any(x.is_floating_point() and _has_infinity(x) for x in inputs.values())
+    evaluation = Evaluation(arithmetic, infinite)
     try:
         results = run_reference(op, case, inputs, evaluation)
         outputs = tuple(_to_output(op, case, i, result) for i, result in enumerate(results))
         outputs = _mark_nan(op, case, inputs, outputs, arithmetic)
-    except Exception as error:  # whatever user code raises
-        problem = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except (Exception, SystemExit) as error:  # whatever user code raises
+        problem = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
         return Expected((), profile, infinite_input=infinite, problem=problem)
     return Expected(outputs, profile, tuple(evaluation.generic), infinite)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import pytest
@@ -93,6 +94,19 @@ def test_a_reference_that_raises_is_a_problem_in_one_line() -> None:
     assert expected.problem == "ValueError: no such luck"
 
 
+def test_a_reference_that_exits_is_a_problem() -> None:
+    assert follow(lambda x: sys.exit(3), torch.ones(3)).problem == "SystemExit: 3"
+    assert follow(lambda x: sys.exit(), torch.ones(3)).problem == "SystemExit"
+
+
+def test_an_interrupt_passes() -> None:
+    def interrupted(x: torch.Tensor) -> torch.Tensor:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        follow(interrupted, torch.ones(3))
+
+
 @pytest.mark.parametrize(
     ("reference", "words"),
     [
@@ -158,8 +172,8 @@ def test_finite_inputs_are_no_infinite_ones() -> None:
 
 def test_the_same_inputs_give_the_same_bound() -> None:
     x = draw("normal", (3, 7), 0)
-    first, second = (follow(lambda x: x.prod(-1), x) for _ in range(2))
-    assert first.generic == ("prod",)
+    first, second = (follow(lambda x: x.cumprod(-1), x) for _ in range(2))
+    assert first.generic == ("cumprod",)
     assert torch.equal(first.outputs[0].bound, second.outputs[0].bound)
 
 

@@ -13,6 +13,8 @@ FAMILIES = (
     "transcendental",
     "contraction",
     "reduction",
+    "product",
+    "gathered",
     "extreme",
     "softmax",
     "normalisation",

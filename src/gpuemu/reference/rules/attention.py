@@ -16,6 +16,7 @@ def attend(
 ) -> tuple[Any, Any]:
     """softmax(q k^T scale + mask) v and the log-sum-exp of the scores; fully masked rows give 0.
 
+    A row whose scores infinite inputs turned into -inf is not fully masked: its bound is inf.
     Shapes: query (..., Hq, M, D), key (..., Hkv, N, D), value (..., Hkv, N, Dv) with Hkv a divisor of Hq.
     """
     if query.dim() > 3 and key.shape[-3] != query.shape[-3]:
@@ -29,7 +30,13 @@ def attend(
         scores = scores.masked_fill(above, -math.inf)
     if mask is not None:
         scores = torch.where(mask, scores, -math.inf) if mask.dtype == torch.bool else scores + mask
-    return torch.ops.aten._safe_softmax(scores, -1) @ value, torch.logsumexp(scores, -1)
+    shares = torch.ops.aten._safe_softmax(scores, -1)
+    if mask is not None:
+        kept = mask if mask.dtype == torch.bool else mask != -math.inf
+        if is_causal:
+            kept = kept & ~above
+        shares = torch.where(kept.any(-1, keepdim=True), shares, 0.0)
+    return shares @ value, torch.logsumexp(scores, -1)
 
 
 def _check_dropout(probability: float) -> None:

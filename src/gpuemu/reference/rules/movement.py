@@ -8,7 +8,6 @@ import torch
 
 from gpuemu.reference.bounded import Bounded, ViewStep, no_error
 from gpuemu.reference.registry import Call, Rule, rule
-from gpuemu.reference.rules.generic import generic
 
 Tensor = torch.Tensor
 
@@ -26,7 +25,7 @@ COPIES = (
 JOINS = ("cat", "stack")
 # Overwriting part of a tensor with another: the positions of the two data arguments.
 SCATTERS = {
-    "index_put": (0, 2), "scatter.src": (0, 3), "slice_scatter": (0, 1), "select_scatter": (0, 1),
+    "scatter.src": (0, 3), "slice_scatter": (0, 1), "select_scatter": (0, 1),
     "diagonal_scatter": (0, 1), "index_copy": (0, 3), "masked_scatter": (0, 2), "copy": (0, 1),
 }  # fmt: skip
 
@@ -135,8 +134,6 @@ def make_scatter(target: int, source: int) -> Rule:
     """The rule of an op that overwrites elements of one data argument by those of another."""
 
     def scatter(call: Call) -> Any:
-        if call.name == "index_put" and call.argument(3, "accumulate", False):
-            return generic(call)
         data = call.args[target], call.args[source]
         others = [None if i in (target, source) else to_plain(a) for i, a in enumerate(call.args)]
 

@@ -47,7 +47,20 @@ def softmax(call: Call) -> Any:
     def bound_of(x: Tensor, error: Tensor | None, y: Tensor) -> Tensor:
         return _softmax_error(call.arithmetic, x, error, y, dims, own)
 
-    return call.make(y, in_pieces(bound_of, y, dims, x, error, y))
+    bound = in_pieces(bound_of, y, dims, x, error, y)
+    if call.name == "_safe_softmax" and call.evaluation.infinite_input:
+        bound = torch.where(_may_be_undefined(x, dims), torch.inf, bound)
+    return call.make(y, bound)
+
+
+def _may_be_undefined(x: Tensor, dims: list[int]) -> Tensor:
+    """Rows of nothing but -inf, the reduced dim kept: 0 by contract if masks removed every element.
+
+    Where infinite inputs may have made them, exp(-inf - -inf) is NaN in a plain softmax, and either is
+    legitimate (ORACLE.md section 3 rule 3).
+    """
+    lowest = x == -torch.inf
+    return lowest.all(dims[0], keepdim=True) if dims else lowest
 
 
 def _softmax_error(
