@@ -55,6 +55,11 @@ class Configuration:
         return environment.get_store_path(self.store)
 
 
+def is_device(text: str) -> bool:
+    """Whether a text spells a device; whether the device is there is another question."""
+    return re.fullmatch(r"cpu|cuda(:[0-9]+)?", text) is not None
+
+
 def _is_integer(low: int, high: int | None) -> Callable[[Any], bool]:
     # bool is an int in Python, but `seed = true` is a mistake
     return lambda value: type(value) is int and value >= low and (high is None or value <= high)
@@ -75,10 +80,7 @@ def _is_text(value: Any) -> bool:
 _KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "seed": (_is_integer(0, LARGEST_SEED), "an integer from 0 to 2^64 - 1"),
     "budget": (_is_integer(1, None), "an integer of at least 1"),
-    "device": (
-        lambda value: isinstance(value, str) and re.fullmatch(r"cpu|cuda(:\d+)?", value) is not None,
-        '"cpu", "cuda" or "cuda:N"',
-    ),
+    "device": (lambda value: isinstance(value, str) and is_device(value), '"cpu", "cuda" or "cuda:N"'),
     "dtypes": (_is_names(DTYPES), f"a list of names from {', '.join(DTYPES)}"),
     "layouts": (
         lambda value: value == "all" or _is_names(LAYOUTS)(value),

@@ -110,6 +110,7 @@ FILES = {
     "broken.py": "def right(x):\n    return (x\n",
     "unimportable.py": "import torch\nraise RuntimeError('no such device')\n",
     "needs.py": "import a_package_that_nobody_has\n",
+    "nul.py": "x = 1\0\n",
     "my_ops.py": OPS,
 }
 
@@ -121,6 +122,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.delenv("GPUEMU_STORE", raising=False)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "folder.py").mkdir()
     return lambda *arguments: CliRunner().invoke(app.main, list(arguments))
 
 
@@ -149,7 +151,11 @@ def check(run: Run, function: str, *flags: str) -> Result:
         (["softmax.py::right", "--op", "softmax", "--layouts", "columns"], ["columns", "row_gap"]),
         (["softmax.py::right", "--op", "softmax", "--profile", "P9"], ["P9", "P2"]),
         (["softmax.py::right", "--op", "softmax", "--strategy", "luck"], ["luck", "covering"]),
-        (["softmax.py::right", "--op", "softmax", "--device", "tpu"], ["tpu", "cpu or cuda"]),
+        (["softmax.py::right", "--op", "softmax", "--device", "tpu"], ["tpu", "cpu, cuda or cuda:N"]),
+        (["folder.py::right", "--op", "softmax"], ["folder.py: a directory"]),
+        (["softmax\0.py::right", "--op", "softmax"], ["softmax\N{REPLACEMENT CHARACTER}.py: no such file"]),
+        (["nul.py::right", "--op", "softmax"], ["nul.py", "syntax error", "null bytes"]),
+        (["x" * 300 + ".py::right", "--op", "softmax"], ["File name too long"]),
     ],
 )
 def test_what_cannot_be_checked_is_one_line_and_2(run: Run, arguments: list[str], words: list[str]) -> None:
@@ -312,3 +318,68 @@ def test_without_a_store_there_is_nothing_to_replay(run: Run, tmp_path: Path) ->
     result = run("replay", "latest", "abc")
     assert (result.exit_code, result.stderr.count("\n")) == (3, 1)
     assert "no run store" in result.stderr
+
+
+WRITES = """
+import ctypes, os, sys, torch
+library = ctypes.CDLL(None)
+
+def write(text):
+    os.write(1, text)
+    library.printf(text)
+    sys.__stdout__.write(text.decode())
+
+write(b"at import ")
+
+def right(x):
+    write(b"in the call ")
+    return torch.relu(x)
+
+def wrong(x):
+    return right(x) + 1
+"""
+
+
+@pytest.mark.parametrize("function", ["right", "wrong"])
+def test_what_a_kernel_writes_to_the_descriptor_stays_out_of_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPUEMU_STORE", raising=False)
+    (tmp_path / "writes.py").write_text(WRITES)
+    checked = run_process("check", f"writes.py::{function}", "--op", "relu", "--budget", "3", "--json")
+    record = json.loads(checked.stdout)["records"][0]  # the result itself still arrives on stdout
+    assert checked.stderr.count("at import ") == 3
+    assert checked.stderr.count("in the call ") >= 9
+    replayed = run_process("replay", "latest", record["case_id"], "--json")
+    assert json.loads(replayed.stdout)["same_outputs"]
+    assert replayed.stderr.count("in the call ") >= 3
+
+
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_an_escape_sequence_in_an_error_does_not_reach_the_terminal(
+    run: Run, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    (tmp_path / "escape.py").write_text('raise RuntimeError("\\x1b]0;pwn\\x07 \\x9b31m")')
+    result = run("check", "escape.py::f", "--op", "softmax", *option)
+    assert result.exit_code == 2
+    assert "]0;pwn" in result.stderr
+    assert not {"\x1b", "\x07", "\x9b"} & set(result.output)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('dtypes = ["int8"]', "dtype int8: op 'softmax' has float32"),
+        ('strategy = "luck"', "unknown strategy 'luck'"),
+    ],
+)
+def test_a_value_of_the_configuration_that_the_op_cannot_have_is_named_with_its_file(
+    run: Run, tmp_path: Path, line: str, words: str
+) -> None:
+    (tmp_path / "gpuemu.toml").write_text(line)
+    result = check(run, "right")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert f"{tmp_path / 'gpuemu.toml'}: {words}" in result.stderr
+    flag = check(run, "right", "--dtype", "int8")
+    assert "gpuemu.toml: dtype" not in flag.stderr  # the flag's own mistake

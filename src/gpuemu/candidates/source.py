@@ -38,16 +38,24 @@ def parse_target(text: str) -> Target:
     if not separator and not name.endswith(".py"):
         name, separator, attribute = text.rpartition(":")
     if name.endswith(".py") or "/" in name:
-        path = Path(name)
-        if not path.is_file():
-            raise TargetError(f"{name}: no such file")
-        return Target(text, path.resolve(), None, attribute)
+        return Target(text, _find_file(name), None, attribute)
     if not separator or not name or not attribute:
         raise TargetError(
             f"{text!r} is not a kernel: give a corpus name (softmax_triton, say), file.py::function or "
             "package.module:function"
         )
     return Target(text, None, name, attribute)
+
+
+def _find_file(name: str) -> Path:
+    path = Path(name)
+    try:
+        if path.is_file():
+            return path.resolve()
+        what = "a directory, not a Python file" if path.is_dir() else "no such file"
+    except OSError as error:  # too long a name, a folder that may not be entered
+        what = f"cannot be read: {error.strerror}"
+    raise TargetError(f"{name}: {what}")
 
 
 def make_portable(text: str) -> str:
@@ -71,7 +79,8 @@ def import_target(target: Target) -> ModuleType:
             return importlib.import_module(target.module or "")
     except SyntaxError as error:
         where = Path(error.filename).name if error.filename else target.text
-        raise TargetError(f"{where}:{error.lineno}: syntax error: {error.msg}") from None
+        line = f":{error.lineno}" if error.lineno else ""  # NUL bytes are found in no line
+        raise TargetError(f"{where}{line}: syntax error: {error.msg}") from None
     except (Exception, SystemExit) as error:
         where = _location(error, target)
         text = next(iter(str(error).splitlines()), "")

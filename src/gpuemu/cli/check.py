@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,16 +10,25 @@ import click
 
 from gpuemu.cli import consoles, options
 from gpuemu.cli.conclude import print_json
-from gpuemu.cli.exit_codes import SUMMARY, exit_code
+from gpuemu.cli.exit_codes import SUMMARY, exit_code, failing_flags
 from gpuemu.config import Configuration, load_configuration
+from gpuemu.errors import GpuemuError
 from gpuemu.model.op import LAYOUTS
-from gpuemu.model.verdict import Status
+from gpuemu.model.verdict import Flag, Status
 
 if TYPE_CHECKING:
     from gpuemu.model.record import Record, Report
 
 DEFAULT_BUDGET = 64
 DEFAULT_STRATEGY = "covering"
+# What a message calls an option's value, and the option.
+_CONFIGURED = {
+    "dtype": "dtypes",
+    "layout": "layouts",
+    "device": "device",
+    "profile": "profile",
+    "strategy": "strategy",
+}
 
 
 @click.command("check", epilog=f"Exit codes: {SUMMARY}.")
@@ -31,7 +41,7 @@ DEFAULT_STRATEGY = "covering"
 @options.device_option
 @click.option("--dtype", "dtypes", multiple=True, callback=options.parse_names, metavar="DTYPE",
               help="Only this dtype (float32, float16, bfloat16); may be repeated.")  # fmt: skip
-@click.option("--layouts", callback=options.parse_names, metavar="LIST",
+@click.option("--layouts", callback=options.parse_layouts, metavar="LIST",
               help=f"all, or names from {', '.join(LAYOUTS)}, separated by commas.")  # fmt: skip
 @click.option("--profile", metavar="P", help="Judge under this profile: P0, P1, PT or P2 (default: the op's).")
 @click.option("--strategy", metavar="NAME", help=f"How cases are planned (default {DEFAULT_STRATEGY}).")
@@ -47,18 +57,18 @@ def command(target: str, as_json: bool, quiet: bool, verbose: bool, strict: bool
     """
     configuration = load_configuration(Path.cwd())
     report = _check(target, configuration, flags, quiet=quiet)
-    code = exit_code(report, bool(configuration.strict) if strict is None else strict)
+    strict = bool(configuration.strict) if strict is None else strict
+    code = exit_code(report, strict)
     if as_json:
         print_json({**report.to_json(), "exit_code": code})
     else:
-        _show(report, quiet, verbose, stored=flags["store"])
+        _show(report, quiet, verbose, flags["store"], failing_flags(report) if strict else ())
     return code
 
 
 def _check(target: str, configuration: Configuration, flags: dict[str, Any], quiet: bool) -> Report:
     from gpuemu import checking
 
-    layouts = flags["layouts"]
     store = configuration.store_path if flags["store"] else False
     with consoles.working("checking", quiet) as advance:
         follow = _Follow(advance)
@@ -70,7 +80,7 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
                 seed=_first(flags["seed"], configuration.seed),
                 device=_first(flags["device"], configuration.device, "cpu"),
                 dtypes=_first(flags["dtypes"], configuration.dtypes),
-                layouts=_first(LAYOUTS if layouts == ("all",) else layouts, configuration.layouts),
+                layouts=_first(flags["layouts"], configuration.layouts),
                 profile=_first(flags["profile"], configuration.profile),
                 strategy=_first(flags["strategy"], configuration.strategy, DEFAULT_STRATEGY),
                 store=store,
@@ -79,6 +89,23 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
             )
         except KeyboardInterrupt:
             raise KeyboardInterrupt(follow.describe(store)) from None
+        except GpuemuError as error:
+            if _is_configured(error, configuration, flags):
+                raise type(error)(f"{configuration.source}: {error}") from error
+            raise
+
+
+def _is_configured(error: GpuemuError, configuration: Configuration, flags: dict[str, Any]) -> bool:
+    """Whether an error is about a value of the configuration file.
+
+    A message about an option's value starts with the option's word: "dtype int8: ...", "unknown strategy ...".
+    """
+    return any(
+        flags[key] is None
+        and getattr(configuration, key) is not None
+        and re.match(rf"(unknown )?{word}\b", str(error))
+        for word, key in _CONFIGURED.items()
+    )
 
 
 def _first(*values: Any) -> Any:
@@ -105,9 +132,9 @@ class _Follow:
         return f"{self._done} of {self._total} cases were judged, {self._failing} failing; they are {kept}"
 
 
-def _show(report: Report, quiet: bool, verbose: bool, stored: bool) -> None:
+def _show(report: Report, quiet: bool, verbose: bool, stored: bool, flags: tuple[Flag, ...]) -> None:
     from gpuemu.report import terminal
 
     if not quiet:
         terminal.render_notes(report, consoles.make_console(to_stderr=True))
-    terminal.render_report(report, consoles.make_console(), verbose=verbose, quiet=quiet, stored=stored)
+    terminal.render_report(report, consoles.make_console(), verbose, quiet, stored, failing_flags=flags)

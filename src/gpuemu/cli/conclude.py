@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import traceback
 from typing import Any
 
@@ -17,14 +16,15 @@ def conclude(error: BaseException, as_json: bool) -> int:
     """Report what ended a command and return its exit code; our own bugs show their traceback."""
     if isinstance(error, KeyboardInterrupt):
         kind, message, code = "Interrupted", str(error) or "nothing was lost", EXIT_INTERRUPTED
-        click.echo(f"gpuemu: interrupted: {message}", err=True)
+        _echo(f"gpuemu: interrupted: {message}")
     elif isinstance(error, GpuemuError | click.ClickException):
         kind, message, code = type(error).__name__, _one_line(error), _code(error)
-        click.echo(f"gpuemu: error: {message}", err=True)
+        _echo(f"gpuemu: error: {message}")
     else:
         kind, message, code = type(error).__name__, str(error), EXIT_INTERNAL
-        traceback.print_exception(error, file=sys.stderr)
-        click.echo(f"gpuemu: error: {REPORT_LINE}", err=True)
+        for line in "".join(traceback.format_exception(error)).rstrip("\n").split("\n"):
+            _echo(line)
+        _echo(f"gpuemu: error: {REPORT_LINE}")
     if as_json:
         print_json({"error": {"type": kind, "message": message}, "exit_code": code})
     return code
@@ -35,6 +35,13 @@ def print_json(document: dict[str, Any]) -> None:
     from gpuemu.report.json_text import dump
 
     click.echo(dump(document))
+
+
+def _echo(line: str) -> None:
+    """Write a line to stderr; a message may quote a candidate's text, which must not command the terminal."""
+    from gpuemu.report.text import clean
+
+    click.echo(clean(line), err=True)
 
 
 def _code(error: GpuemuError | click.ClickException) -> int:

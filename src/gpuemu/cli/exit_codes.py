@@ -37,6 +37,13 @@ def exit_code(report: Report, strict: bool = False) -> int:
     return EXIT_PASSED
 
 
+def failing_flags(report: Report) -> tuple[Flag, ...]:
+    """The flags that alone make a run fail under strict; none where it fails or is invalid without them."""
+    if exit_code(report) not in (EXIT_PASSED, EXIT_NOTHING_ESTABLISHED):
+        return ()
+    return tuple(flag for flag in STRICT_FLAGS if flag in report.flags)
+
+
 def is_built_in(run: Run) -> bool:
     """Whether the op is one of gpuemu's own: its target is a bare name, not file.py::name or module:name."""
     return ":" not in run.op_target and " " not in run.op_target

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from gpuemu.config import LARGEST_SEED
+from gpuemu.config import LARGEST_SEED, is_device
+from gpuemu.model.op import LAYOUTS
 
 Function = Callable[..., Any]
 
@@ -19,7 +20,18 @@ seed_option = click.option(
     metavar="N",
     help="Seed, 0 <= N < 2^64; the same seed repeats a run.",
 )
-device_option = click.option("--device", metavar="DEVICE", help="cpu (default), cuda or cuda:N.")
+
+
+def parse_device(_: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """A device as it is spelled; whether it is there is found out later."""
+    if value is None or is_device(value):
+        return value
+    raise click.BadParameter(f"unknown device {value!r}; use cpu, cuda or cuda:N", param=parameter)
+
+
+device_option = click.option(
+    "--device", metavar="DEVICE", callback=parse_device, help="cpu (default), cuda or cuda:N."
+)
 
 
 def output_options(function: Function) -> Function:
@@ -36,3 +48,15 @@ def parse_names(_: click.Context, parameter: click.Parameter, value: Any) -> tup
     if not all(names):
         raise click.BadParameter("expected names separated by commas", param=parameter)
     return names
+
+
+def parse_layouts(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[str, ...] | None:
+    """Names of layouts as a tuple; "all" is every one."""
+    names = parse_names(context, parameter, value)
+    if names is None or "all" not in names:
+        return names
+    if set(names) != {"all"}:
+        raise click.BadParameter("'all' stands for every layout; give it alone", param=parameter)
+    return LAYOUTS

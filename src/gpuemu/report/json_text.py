@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,12 +14,14 @@ def dump(document: Mapping[str, Any]) -> str:
     """Indented JSON, keys in their given order, ending without a newline.
 
     NaN, inf and -inf become the strings "nan", "inf" and "-inf" (RFC 8259 section 6 has no such numbers);
-    tuples become arrays; keys must be strings.
+    tuples become arrays; keys must be strings. DEL and the C1 controls, which a terminal may obey and which
+    `json` writes as they are, are escaped like the C0 controls.
 
     Raises:
         TypeError: the document holds a value or a key that JSON has no form for.
     """
-    return json.dumps(_encode(document), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(_encode(document), indent=2, ensure_ascii=False, allow_nan=False)
+    return re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _encode(value: Any) -> Any:

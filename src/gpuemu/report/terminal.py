@@ -6,7 +6,7 @@ Plain text where the console is no terminal; nothing is ever wrapped, so that li
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from gpuemu.model.record import Record, Report
@@ -42,14 +42,20 @@ _FLAG_MEANINGS: dict[str, str] = {
 
 
 def render_report(
-    report: Report, console: Console, verbose: bool = False, quiet: bool = False, stored: bool = True
+    report: Report,
+    console: Console,
+    verbose: bool = False,
+    quiet: bool = False,
+    stored: bool = True,
+    failing_flags: Sequence[Flag] = (),
 ) -> None:
     """Print a report.
 
     verbose adds a line per case and the environment; quiet leaves the verdict and the replay command; stored
-    says whether that command can work.
+    says whether that command can work; failing_flags alone make the run fail (`--strict`).
     """
-    lines = _quiet_lines(report, stored) if quiet else _report_lines(report, verbose, stored)
+    verdict = _strict_line(report, failing_flags) if failing_flags else _verdict_line(report)
+    lines = _quiet_lines(report, verdict, stored) if quiet else _report_lines(report, verdict, verbose, stored)
     print_lines(lines, console)
 
 
@@ -64,9 +70,9 @@ def print_lines(lines: Iterable[Line], console: Console) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _report_lines(report: Report, verbose: bool, stored: bool) -> Iterator[Line]:
+def _report_lines(report: Report, verdict: Line, verbose: bool, stored: bool) -> Iterator[Line]:
     yield _header_line(report)
-    yield _verdict_line(report)
+    yield verdict
     if report.failures:
         yield from kind_lines(report)
     yield from _remark_lines(report)
@@ -79,8 +85,8 @@ def _report_lines(report: Report, verbose: bool, stored: bool) -> Iterator[Line]
         yield replay_line(report, stored)
 
 
-def _quiet_lines(report: Report, stored: bool) -> Iterator[Line]:
-    yield _verdict_line(report)
+def _quiet_lines(report: Report, verdict: Line, stored: bool) -> Iterator[Line]:
+    yield verdict
     if report.failures:
         yield replay_line(report, stored)
 
@@ -96,6 +102,16 @@ def _header_line(report: Report) -> Line:
 
 def _verdict_line(report: Report) -> Line:
     return make_line((str(report.status).upper(), _STYLES[report.status]), f"  {_verdict_text(report)}")
+
+
+def _strict_line(report: Report, flags: Sequence[Flag]) -> Line:
+    """The verdict of a run that only its flags make fail, and what it would be without `--strict`."""
+    counts = {flag: sum(flag in record.verdict.flags for record in report.records) for flag in flags}
+    found = join_words([f"{flag} in {count(number, 'case')}" for flag, number in counts.items()])
+    return make_line(
+        ("FAIL", _STYLES[Status.FAIL]),
+        f"  strict: {found}; otherwise {report.status}: {_verdict_text(report)}",
+    )
 
 
 def _verdict_text(report: Report) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import Result
 
-from gpuemu.errors import TargetError
+from gpuemu.errors import TargetError, UnsupportedEnvironmentError
 from gpuemu.model.op import LAYOUTS
 from gpuemu.model.verdict import Status
 from report_builders import make_case, make_minimal, make_record, make_report, make_run
@@ -63,7 +63,12 @@ def test_flags_reach_check(run: Run, fake_check: Any) -> None:
 
 @pytest.mark.parametrize(
     ("text", "layouts"),
-    [("all", LAYOUTS), ("contiguous", ("contiguous",)), ("row_gap,strided", ("row_gap", "strided"))],
+    [
+        ("all", LAYOUTS),
+        ("all,all", LAYOUTS),
+        ("contiguous", ("contiguous",)),
+        ("row_gap,strided", ("row_gap", "strided")),
+    ],
 )
 def test_layouts(run: Run, fake_check: Any, text: str, layouts: tuple[str, ...]) -> None:
     fake_check.report = make_report()
@@ -125,6 +130,41 @@ def test_strict(run: Run, fake_check: Any, configured: str, flag: str | None, co
     Path("gpuemu.toml").write_text(f"strict = {configured}\n")
     fake_check.report = make_report(Status.PASS, (make_record(0, flags=("suspicious",)),))
     assert run("check", "k", *([flag] if flag else [])).exit_code == code
+
+
+def test_strict_says_which_flags_failed(run: Run, fake_check: Any) -> None:
+    fake_check.report = make_report(Status.PASS, (make_record(0, flags=("suspicious",)), make_record(1)))
+    for option in ((), ("--quiet",)):
+        lines = run("check", "k", "--strict", *option).stdout
+        assert "FAIL  strict: suspicious in 1 case; otherwise pass: 2 of 2 cases within" in lines
+        assert "\nPASS" not in f"\n{lines}"
+        assert "\nPASS  2 of 2" in "\n" + run("check", "k", *option).stdout
+
+
+def test_strict_changes_nothing_where_no_flag_is_set(run: Run, fake_check: Any) -> None:
+    fake_check.report = make_report(Status.PASS, (make_record(0, flags=("generic_bound",)),))
+    assert run("check", "k", "--strict").stdout == run("check", "k").stdout
+
+
+@pytest.mark.parametrize(
+    ("line", "flag", "message"),
+    [
+        ('dtypes = ["int8"]', ("--dtype", "int8"), "dtype int8: op 'x' has float32"),
+        ('layouts = ["offset"]', ("--layouts", "offset"), "layout offset: op 'x' has strided"),
+        ('device = "cuda"', ("--device", "cuda"), "device 'cuda': torch sees no CUDA device"),
+        ('strategy = "luck"', ("--strategy", "luck"), "unknown strategy 'luck'; known: covering"),
+    ],
+)
+def test_a_configured_value_that_fails_later_is_named_with_its_file(
+    run: Run, fake_check: Any, line: str, flag: tuple[str, ...], message: str
+) -> None:
+    Path("gpuemu.toml").write_text(line)
+    fake_check.error = UnsupportedEnvironmentError(message)
+    result = run("check", "k")
+    assert (result.exit_code, result.stderr) == (3, f"gpuemu: error: {Path.cwd()}/gpuemu.toml: {message}\n")
+    assert run("check", "k", *flag).stderr == f"gpuemu: error: {message}\n"
+    fake_check.error = TargetError("k.py: no such file")
+    assert run("check", "k").stderr == "gpuemu: error: k.py: no such file\n"
 
 
 def test_a_pass_is_two_lines_on_stdout_and_notes_are_on_stderr(run: Run, fake_check: Any) -> None:

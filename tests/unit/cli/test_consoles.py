@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 import pytest
@@ -68,3 +69,47 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR")
     make_console().print("x", style="red")
     assert "\x1b[31m" in sys.stdout.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_descriptor_of_stdout_is_diverted_and_given_back(capfd: pytest.CaptureFixture[str]) -> None:
+    os.write(1, b"before ")
+    with pytest.raises(ZeroDivisionError), working("checking", quiet=True):
+        os.write(1, b"while ")
+        raise ZeroDivisionError
+    os.write(1, b"after")
+    assert capfd.readouterr() == ("before after", "while ")
+
+
+def test_a_closed_stdout_is_left_closed() -> None:
+    kept = os.dup(1)
+    os.close(1)
+    try:
+        with working("checking", quiet=True):
+            pass
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(1)
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def test_without_a_stderr_writes_to_stdout_are_lost(capfd: pytest.CaptureFixture[str]) -> None:
+    kept = os.dup(2)
+    os.close(2)
+    try:
+        with working("checking", quiet=True):
+            os.write(1, b"while ")
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+    assert capfd.readouterr().out == ""
+
+
+def test_a_reader_that_went_away_is_a_broken_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed(io.StringIO):
+        def write(self, _: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stdout", Closed())
+    with pytest.raises(BrokenPipeError):
+        make_console().print("x")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuemu.cli.exit_codes import exit_code, is_built_in, replay_exit_code
+from gpuemu.cli.exit_codes import exit_code, failing_flags, is_built_in, replay_exit_code
 from gpuemu.model.verdict import Status
 from report_builders import make_record, make_report, make_run
 
@@ -89,3 +89,23 @@ def test_built_in_ops_are_bare_names() -> None:
 )
 def test_replay(same_inputs: bool, same_verdict: bool, expected: int) -> None:
     assert replay_exit_code(same_inputs, same_verdict) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "flags", "expected"),
+    [
+        (P, ("nan_semantics", "suspicious", "generic_bound"), ("suspicious", "nan_semantics")),
+        (INC, ("suspicious",), ("suspicious",)),
+        (P, ("generic_bound",), ()),
+        (P, (), ()),
+        (F, ("suspicious",), ()),
+        (INV, ("suspicious",), ()),
+    ],
+)
+def test_failing_flags_are_those_that_alone_decide(
+    status: Status, flags: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    report = make_report(status, (make_record(0, status, flags=flags),))
+    assert failing_flags(report) == expected
+    if expected:
+        assert (exit_code(report) != 1, exit_code(report, strict=True)) == (True, 1)

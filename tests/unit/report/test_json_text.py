@@ -64,3 +64,10 @@ def test_a_whole_report_with_nan_is_json() -> None:
     document = json.loads(dump(report.to_json()), parse_constant=refuse)
     assert document["records"][0]["verdict"]["worst"]["actual"] == "nan"
     assert document["run"]["seed"] == str(2**64 - 1)
+
+
+def test_no_control_reaches_a_terminal() -> None:
+    text = "".join(map(chr, range(0x100))) + "\\u0080 \u20ac"
+    dumped = dump({text: text})
+    assert [letter for letter in dumped if not letter.isprintable() and letter not in "\n\xa0\xad"] == []
+    assert json.loads(dumped) == {text: text}

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from gpuemu.model.record import Record, Report
-from gpuemu.model.verdict import Adequacy, Status, WorstElement
+from gpuemu.model.verdict import Adequacy, Flag, Status, WorstElement
 from gpuemu.report.terminal import render_notes, render_report
 from report_builders import make_case, make_minimal, make_record, make_report, make_run
 
@@ -214,3 +214,14 @@ def test_reports_need_no_array_library() -> None:
         "sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0  # noqa: PLW1510
+
+
+def test_failing_flags_make_the_verdict_line_a_failure() -> None:
+    records = (make_record(0, flags=("suspicious",)), make_record(1, flags=("suspicious", "nan_semantics")))
+    report = make_report(Status.PASS, records)
+    lines = rendered(report, failing_flags=(Flag.SUSPICIOUS, Flag.NAN_SEMANTICS)).splitlines()
+    assert lines[1].startswith(
+        "FAIL  strict: suspicious in 2 cases and nan_semantics in 1 case; otherwise pass: 2 of 2 cases within"
+    )
+    without = rendered(report).splitlines()
+    assert (without[1].split()[0], without[2:]) == ("PASS", lines[2:])
