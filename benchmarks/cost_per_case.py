@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch_kernels
 
 from gpuemu import environment
 from gpuemu.campaign import Campaign, Judged, Shared
@@ -109,8 +110,8 @@ def _cases(op: Op, dims: dict[str, int], count: int, first_seed: int) -> list[Ca
 def _ways(
     op: Op, dims: dict[str, int], shape: Sequence[int], count: int, folder: Path
 ) -> dict[str, Callable[[], int]]:
-    kernel: Callable[..., torch.Tensor] = op.reference  # torch's own op, in the storage dtype
-    candidate = loader.from_callable(kernel, name="kernel")
+    kernel: Callable[..., torch.Tensor] = getattr(torch_kernels, op.name)
+    candidate = loader.from_callable(kernel)
     fresh_seed = iter(range(10**6, 10**9, 1000))
 
     def bare() -> int:
@@ -157,7 +158,8 @@ def _ways(
 
 def _stages(op: Op, dims: dict[str, int], count: int) -> dict[str, float]:
     """Microseconds per case of each stage, the stages called one by one."""
-    campaign = make_campaign(op, loader.from_callable(op.reference, name="kernel"), "cpu", guards=())
+    kernel = getattr(torch_kernels, op.name)
+    campaign = make_campaign(op, loader.from_callable(kernel), "cpu", guards=())
     spent: dict[str, float] = {}
 
     def timed(stage: str, call: Callable[[], Any]) -> Any:
