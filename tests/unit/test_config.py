@@ -99,6 +99,8 @@ def test_all_layouts(tmp_path: Path) -> None:
         ("seed = -1", "seed = -1 is not an integer from 0 to 2"),
         ("seed = 18446744073709551616", "seed = 18446744073709551616 is not"),
         ("device = 'rocm'", "device = 'rocm' is not \"cpu\""),
+        ("device = 'cuda:x'", "device = 'cuda:x' is not"),
+        ("device = 'cuda:\u0663'", "device = "),  # a digit, but not one that torch reads
         ("device = 'cuda\\n'", "device = "),
         ("dtypes = 'float32'", "dtypes = 'float32' is not a list"),
         ("dtypes = []", r"dtypes = \[\] is not a list"),
