@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuemu.model.case import Case
+from gpuemu.model.expected import Expected
 from gpuemu.model.observation import Observation
 from gpuemu.model.profile import LADDER, PROFILES
 from gpuemu.model.verdict import Kind, Status, Verdict
@@ -34,7 +35,9 @@ def confirm(campaign: Campaign, case: Case, observation: Observation, verdict: V
         return replace(verdict, kind=Kind.NONDETERMINISTIC)
     if verdict.kind not in _VALUE_KINDS:
         return verdict
-    widened = _against_widened(campaign, case, observation, campaign.settings.profile)
+    inputs = campaign.prepare(case).inputs
+    own_error = evaluate.evaluate(campaign.op, case, inputs, "P0", unit_roundoff=FLOAT64_ROUNDOFF)
+    widened = _against_widened(campaign, case, observation, own_error)
     if widened.status is not Status.FAIL or widened.kind not in _VALUE_KINDS:
         return widened
     if _judge_again(campaign, case).status is Status.PASS:
@@ -45,7 +48,7 @@ def confirm(campaign: Campaign, case: Case, observation: Observation, verdict: V
         )
     if not case.is_contiguous and _contiguous_verdict(campaign, case).status is Status.PASS:
         return replace(widened, kind=Kind.LAYOUT, message=_layout_message(case))
-    looser = _looser_profile(campaign, case, observation, widened.profile)
+    looser = _looser_profile(campaign, case, observation, own_error, widened.profile)
     if looser is not None:
         return replace(
             widened,
@@ -56,25 +59,32 @@ def confirm(campaign: Campaign, case: Case, observation: Observation, verdict: V
     return widened
 
 
-def _against_widened(campaign: Campaign, case: Case, observation: Observation, profile: str | None) -> Verdict:
-    """The verdict with the bound widened by the reference's own float64 error (section 12.7)."""
+def _against_widened(
+    campaign: Campaign, case: Case, observation: Observation, own_error: Expected, profile: str | None = None
+) -> Verdict:
+    """The verdict with the bound widened by the reference's own float64 error (section 12.7).
+
+    profile None: the one that the campaign judges the case under.
+    """
     judged = campaign.expect(case, profile)
-    inputs = campaign.prepare(case).inputs
-    own_error = evaluate.evaluate(campaign.op, case, inputs, "P0", unit_roundoff=FLOAT64_ROUNDOFF)
     widened = bounds.widen(judged.expected, own_error)
-    return campaign.judge(case, observation, type(judged)(widened, bounds.accept(widened)))
+    return campaign.judge(
+        case, observation, replace(judged, expected=widened, acceptance=bounds.accept(widened))
+    )
 
 
 def _judge_again(campaign: Campaign, case: Case) -> Verdict:
     return campaign.judge(case, campaign.observe(case), campaign.expect(case))
 
 
-def _looser_profile(campaign: Campaign, case: Case, observation: Observation, profile: str) -> str | None:
+def _looser_profile(
+    campaign: Campaign, case: Case, observation: Observation, own_error: Expected, profile: str
+) -> str | None:
     """The tightest looser profile under which the observed outputs pass and zeros would not."""
     for name in LADDER[LADDER.index(profile) + 1 :]:
         if PROFILES[name].tf32 and case.dtype != "float32":
             continue
-        if _against_widened(campaign, case, observation, name).status is Status.PASS:
+        if _against_widened(campaign, case, observation, own_error, name).status is Status.PASS:
             inputs, judged = campaign.prepare(case).inputs, campaign.expect(case, name)
             rejected, _ = adequacy.rejected(inputs, judged.expected, judged.acceptance, ("zeros",))
             return name if rejected else None
