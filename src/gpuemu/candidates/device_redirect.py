@@ -24,10 +24,10 @@ import torch
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 
 from gpuemu.candidates import device_answers
+from gpuemu.candidates.replaced import ReplacedAttributes
 
 _CPU = torch.device("cpu")
 _DEVICE = torch.device("cuda", 0)
-_MISSING = object()
 
 
 @dataclass
@@ -196,28 +196,14 @@ def _changes() -> tuple[tuple[Any, dict[str, Any]], ...]:
     return tuple(changes)
 
 
-class _Replacements:
+class _Replacements(ReplacedAttributes):
     """The attributes of `_changes()`, put in place and taken back; what was there is read anew each time."""
-
-    def __init__(self) -> None:
-        self._saved: list[tuple[Any, str, Any]] = []
 
     def apply(self) -> None:
         """Put every replacement in place."""
         for target, values in _changes():
-            before = vars(target)
-            self._saved.extend((target, name, before.get(name, _MISSING)) for name in values)
             for name, value in values.items():
-                setattr(target, name, value)
-
-    def restore(self) -> None:
-        """Take every replacement back."""
-        while self._saved:
-            target, name, value = self._saved.pop()
-            if value is _MISSING:
-                delattr(target, name)
-            else:
-                setattr(target, name, value)
+                self.replace(target, name, value)
 
 
 # Modules that look up torch's functions once, for good, when they are imported.

@@ -24,12 +24,12 @@ from types import ModuleType
 from typing import Any
 
 from gpuemu import environment
+from gpuemu.candidates.replaced import ReplacedAttributes
 from gpuemu.errors import UnsupportedEnvironmentError
 
 OLDEST = (3, 6)
 NEWEST = (3, 9)
-_MISSING = object()
-_saved: list[tuple[Any, str, Any]] = []
+_replaced = ReplacedAttributes()
 
 
 def check_version() -> None:
@@ -48,7 +48,7 @@ def check_version() -> None:
 
 def is_installed() -> bool:
     """Whether the repair is in place in this process."""
-    return bool(_saved)
+    return bool(_replaced)
 
 
 def install() -> None:
@@ -61,18 +61,12 @@ def install() -> None:
         return
     check_version()
     for target, name, value in _changes():
-        _saved.append((target, name, vars(target).get(name, _MISSING)))
-        setattr(target, name, value)
+        _replaced.replace(target, name, value)
 
 
 def uninstall() -> None:
     """Take the repair back: Triton is as it was before `install()`."""
-    while _saved:
-        target, name, value = _saved.pop()
-        if value is _MISSING:
-            delattr(target, name)
-        else:
-            setattr(target, name, value)
+    _replaced.restore()
 
 
 @contextmanager

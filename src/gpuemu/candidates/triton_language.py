@@ -23,10 +23,10 @@ from triton.runtime import interpreter
 from triton.runtime.jit import JITFunction
 
 from gpuemu.candidates import triton_reduction
+from gpuemu.candidates.replaced import ABSENT, ReplacedAttributes
 from gpuemu.candidates.triton_builder import SEMANTIC
 from gpuemu.candidates.triton_source import loop_range, rewrite
 
-_MISSING = object()
 Change = tuple[Any, str, Any]
 
 
@@ -127,11 +127,11 @@ def _replacements() -> dict[int, tuple[Any, Any]]:
 
 
 def _replacement(value: Any) -> Any:
-    """What a module-level name bound to `value` must stand for while a kernel runs, or `_MISSING`."""
+    """What a module-level name bound to `value` must stand for while a kernel runs, or `ABSENT`."""
     known = _replacements().get(id(value))
     if known is not None:
         return known[1]
-    return _inject(value) if _is_builtin(value) else _MISSING
+    return _inject(value) if _is_builtin(value) else ABSENT
 
 
 @functools.cache
@@ -150,7 +150,7 @@ class _LanguageScope:
 
     def __init__(self) -> None:
         self._depth = 0
-        self._classes: list[Change] = []
+        self._classes = ReplacedAttributes()
         self._namespaces: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
 
     @contextmanager
@@ -172,7 +172,7 @@ class _LanguageScope:
         """Replace the builtins that this module imported by name, until the launch ends."""
         if id(namespace) not in self._namespaces:
             found = {name: _replacement(value) for name, value in namespace.items()}
-            self._replace(namespace, {name: value for name, value in found.items() if value is not _MISSING})
+            self._replace(namespace, {name: value for name, value in found.items() if value is not ABSENT})
 
     def _apply(self) -> None:
         _replacements()
@@ -180,24 +180,18 @@ class _LanguageScope:
         for namespace, values in modules:
             self._replace(namespace, values)
         for target, name, value in classes:
-            self._classes.append((target, name, vars(target).get(name, _MISSING)))
-            setattr(target, name, value)
+            self._classes.replace(target, name, value)
 
     def _replace(self, namespace: dict[str, Any], values: dict[str, Any]) -> None:
-        originals = {name: namespace.get(name, _MISSING) for name in values}
+        originals = {name: namespace.get(name, ABSENT) for name in values}
         self._namespaces[id(namespace)] = namespace, originals
         namespace.update(values)
 
     def _restore(self) -> None:
-        while self._classes:
-            target, name, value = self._classes.pop()
-            if value is _MISSING:
-                delattr(target, name)
-            else:
-                setattr(target, name, value)
+        self._classes.restore()
         for namespace, originals in self._namespaces.values():
             namespace.update(originals)
-            for name in [name for name, value in originals.items() if value is _MISSING]:
+            for name in [name for name, value in originals.items() if value is ABSENT]:
                 del namespace[name]
         self._namespaces.clear()
 
