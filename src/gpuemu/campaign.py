@@ -37,7 +37,8 @@ class Settings:
     """How cases of a run are executed.
 
     profile None: what the op's contract says for the case's dtype. confirm: what a first failure must survive
-    (`gpuemu.confirmation.confirm`); None takes the first verdict as it is.
+    (`gpuemu.confirmation.confirm`); None takes the first verdict as it is. rigorous: bounds that no sequence of
+    roundings exceeds. constant: what calibration multiplies bounds by, at least 1.
     """
 
     device: str = "cpu"
@@ -45,6 +46,8 @@ class Settings:
     guards: Sequence[str] = GUARDS
     scope: Scope = nullcontext
     confirm: Confirm | None = None
+    rigorous: bool = False
+    constant: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -116,11 +119,14 @@ class Campaign:
     def expect(self, case: Case, profile: str | None = None) -> Judged:
         """The float64 answer with its bound under a profile, and what the oracle accepts; kept."""
         profile = profile or self.settings.profile or self.op.contract.profile_for(case.dtype)
-        key = (self.op.digest, case.id, profile, self.settings.device)
+        settings = self.settings
+        key = (self.op.digest, case.id, profile, settings.device, settings.rigorous, settings.constant)
         judged = self.shared.expected.get(key)
         if judged is None:
-            expected = evaluate.evaluate(self.op, case, self.prepare(case).inputs, profile)
-            judged = Judged(expected, bounds.accept(expected))
+            inputs = self.prepare(case).inputs
+            expected = evaluate.evaluate(self.op, case, inputs, profile, rigorous=settings.rigorous)
+            expected = bounds.scale(expected, settings.constant)
+            judged = Judged(expected, bounds.accept(expected, self.op.contract))
             self.shared.expected.put(key, judged, judged.size_bytes)
         return judged
 

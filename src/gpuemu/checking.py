@@ -235,6 +235,7 @@ def _make_run(subject: Subject, candidate: Candidate, plan: Plan, device: str, p
         profile=profile,
         started=now.isoformat(timespec="seconds"),
         source_digest=candidate.source_digest,
+        contract=subject.op.contract.to_json(),
         environment=environment.describe(),
         notes=(*plan.notes, *candidate.notes),
     )

@@ -69,7 +69,9 @@ def _against_widened(
     judged = campaign.expect(case, profile)
     widened = bounds.widen(judged.expected, own_error)
     return campaign.judge(
-        case, observation, replace(judged, expected=widened, acceptance=bounds.accept(widened))
+        case,
+        observation,
+        replace(judged, expected=widened, acceptance=bounds.accept(widened, campaign.op.contract)),
     )
 
 

@@ -7,15 +7,16 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from gpuemu.dtypes import get_dtype
 from gpuemu.errors import OpDefinitionError
 from gpuemu.model import expression
 from gpuemu.model.canonical import digest
-from gpuemu.model.profile import default_profile, get_profile
+from gpuemu.model.contract import DEFAULT_CONTRACT, LAYOUTS, Contract
+from gpuemu.model.profile import get_profile
 
-LAYOUTS = ("contiguous", "transposed", "strided", "row_gap", "offset")
+__all__ = ["LAYOUTS", "Contract", "Dim", "Op", "Recovered", "Tensor"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Tensor:
     dtype: a fixed dtype for an input that does not follow the case's dtype ("int64", "bool", "float32").
     low, high: bounds of the values, low <= value < high; an expression of the dims for integers ("V").
     sentinel: a parameter's name whose value is mixed into the values (an ignore index, say).
+    layouts, value_classes: names to choose from for this input alone; None takes those of the op.
     """
 
     shape: str
@@ -62,6 +64,8 @@ class Tensor:
     low: int | float | str | None = None
     high: int | float | str | None = None
     sentinel: str | None = None
+    layouts: tuple[str, ...] | None = None
+    value_classes: tuple[str, ...] | None = None
 
     @staticmethod
     def parse(text: str) -> Tensor:
@@ -75,38 +79,16 @@ class Tensor:
 
 
 @dataclass(frozen=True)
-class Contract:
-    """What an op promises beyond its values. Defaults are the sound ones for a float kernel.
+class Recovered:
+    """A random decision of the kernel, read off its outputs and handed to the reference (ORACLE.md 2.5).
 
-    profile: arithmetic profile per dtype, or one name for all; None takes P0 for float32 and P1 for 16 bits.
-    profile_reason: why a looser profile than the default is right (documented casts of a library, say).
-    nan: "report" flags a NaN that the kernel swallows, "propagate" makes it a failure, "ignore" permits it.
-    mutates: inputs that the kernel may overwrite (outputs may alias them).
-    layouts: layouts that the op promises to accept; None means all of `LAYOUTS`.
-    empty: whether zero-sized dims are within the domain when a Dim allows 0.
+    recover: `recover(inputs, outputs, params) -> tensor`, with inputs a mapping by name and outputs a tuple: a
+    dropout's mask of kept elements, a sampler's choices. rate: an expression or parameter name ("1 - p") that
+    the share of true elements must follow, tested by the binomial distribution; None where there is none.
     """
 
-    profile: str | Mapping[str, str] | None = None
-    profile_reason: str = ""
-    nan: Literal["report", "propagate", "ignore"] = "report"
-    mutates: tuple[str, ...] = ()
-    layouts: tuple[str, ...] | None = None
-    empty: bool = False
-
-    def __post_init__(self) -> None:
-        if self.nan not in ("report", "propagate", "ignore"):
-            raise OpDefinitionError(f"Contract(nan={self.nan!r}): use report, propagate or ignore")
-        unknown = [layout for layout in self.layouts or () if layout not in LAYOUTS]
-        if unknown:
-            raise OpDefinitionError(f"Contract(layouts=…) names {unknown}; known: {', '.join(LAYOUTS)}")
-
-    def profile_for(self, dtype: str) -> str:
-        """Name of the profile that cases of this dtype are judged under."""
-        if isinstance(self.profile, str):
-            return self.profile
-        if self.profile is not None and dtype in self.profile:
-            return self.profile[dtype]
-        return default_profile(dtype)
+    recover: Callable[..., Any] = field(compare=False)
+    rate: str | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +97,15 @@ class Op:
 
     `reference(*inputs, **params)` is ordinary torch code that returns a tensor or a tuple of tensors; gpuemu
     evaluates it in float64. `dims` values are `Dim`, a list of sizes, or one fixed size. `output_dtypes` names
-    the dtype per output where it does not follow the case's dtype.
+    the dtype per output where it does not follow the case's dtype; `outputs` their shapes, as of inputs, where
+    they cannot be told by running the reference. family: what it is calibrated and tabulated with.
+
+    residual: for iterative ops, which have no single right answer (a factorisation): `residual(inputs, outputs,
+    params)` gives ratios that are at most `residual_limit` for a backward stable algorithm (LAPACK's test
+    ratios, `TESTING/dtest.in`: 30); it is evaluated in float64 and stands for the reference.
+    recovered: random decisions, by the keyword under which the reference takes them.
+    relations: names of metamorphic relations that hold (`gpuemu.oracle.metamorphic`); None takes those that the
+    library knows for an op of this name.
 
     Raises:
         OpDefinitionError: the declaration contradicts itself.
@@ -124,20 +114,28 @@ class Op:
     name: str
     inputs: Mapping[str, str | Tensor]
     dims: Mapping[str, Dim | Sequence[int] | int]
-    reference: Callable[..., Any] = field(compare=False)
+    reference: Callable[..., Any] | None = field(compare=False)
     params: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     dtypes: Sequence[str] = ("float32", "float16", "bfloat16")
     constraints: Sequence[str] = ()
-    contract: Contract = Contract()
+    contract: Contract = DEFAULT_CONTRACT
     output_dtypes: Sequence[str | None] = ()
     value_classes: Sequence[str] | None = None
     doc: str = ""
+    family: str = ""
+    outputs: Sequence[str] = ()
+    residual: Callable[..., Any] | None = field(default=None, compare=False)
+    residual_limit: float = 30.0
+    recovered: Mapping[str, Recovered] = field(default_factory=dict)
+    relations: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.replace("_", "").replace(".", "").isalnum():
             raise OpDefinitionError(f"op name {self.name!r}: use letters, digits, '_' and '.'")
         if not self.inputs:
             raise OpDefinitionError(f"op {self.name!r} declares no inputs")
+        if self.reference is None and self.residual is None:
+            raise OpDefinitionError(f"op {self.name!r} has neither a reference nor a residual")
         self._check_names()
         for dtype in self.dtypes:
             get_dtype(dtype)
@@ -160,9 +158,17 @@ class Op:
                         f"op {self.name!r}: {where} names {sorted(unknown)} which dims does not declare; "
                         f"dims has {sorted(dims)}"
                     )
-        for name in self.contract.mutates:
-            if name not in self.inputs:
-                raise OpDefinitionError(f"op {self.name!r}: contract.mutates names {name!r}, which is no input")
+        for what in ("mutates", "aliases"):
+            for name in getattr(self.contract, what):
+                if name not in self.inputs:
+                    raise OpDefinitionError(
+                        f"op {self.name!r}: contract.{what} names {name!r}, which is no input"
+                    )
+        for name in self.contract.batch_invariant:
+            if name not in dims:
+                raise OpDefinitionError(
+                    f"op {self.name!r}: contract.batch_invariant names {name!r}, which is no dim"
+                )
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
@@ -208,7 +214,7 @@ class Op:
         """Everything but the reference, as plain JSON values."""
         return {
             "name": self.name,
-            "inputs": {n: [t.shape, t.dtype, t.low, t.high, t.sentinel] for n, t in self.tensors.items()},
+            "inputs": {n: list(vars(t).values()) for n, t in self.tensors.items()},
             "dims": {
                 n: [d.low, d.high, d.multiple_of, list(d.candidates), d.batch] for n, d in self.domains.items()
             },
@@ -220,18 +226,22 @@ class Op:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over schema, contract and the reference.
+        """SHA-256 over schema, contract and what decides: reference, residual, recovered decisions.
 
-        Of the reference: its source text (its name if unreadable), plain values of its defaults and closure.
+        Of a function: its source text (its name if unreadable), plain values of its defaults and closure.
         """
-        try:
-            source = inspect.getsource(self.reference)
-        except (OSError, TypeError):
-            source = getattr(self.reference, "__qualname__", repr(type(self.reference)))
-        cells = getattr(self.reference, "__closure__", None) or ()
-        bound = [cell.cell_contents for cell in cells] + list(
-            getattr(self.reference, "__defaults__", None) or ()
-        )
-        plain = [repr(value) for value in bound if isinstance(value, bool | int | float | str)]
-        text = hashlib.sha256("\0".join([source, *plain]).encode()).hexdigest()
-        return digest({"schema": self.schema, "contract": repr(self.contract), "reference": text})
+        functions = [self.reference, self.residual, *(r.recover for r in self.recovered.values())]
+        texts = [_function_digest(function) for function in functions if function is not None]
+        document = {"schema": self.schema, "contract": repr(self.contract), "reference": texts}
+        return digest(document)
+
+
+def _function_digest(function: Callable[..., Any]) -> str:
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        source = getattr(function, "__qualname__", repr(type(function)))
+    cells = getattr(function, "__closure__", None) or ()
+    bound = [cell.cell_contents for cell in cells] + list(getattr(function, "__defaults__", None) or ())
+    plain = [repr(value) for value in bound if isinstance(value, bool | int | float | str)]
+    return hashlib.sha256("\0".join([source, *plain]).encode()).hexdigest()

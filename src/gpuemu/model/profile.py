@@ -14,6 +14,8 @@ class Profile:
     operand_rounding: computed operands of a contraction may be rounded to the storage dtype.
     eager: every intermediate may be rounded to the storage dtype.
     tf32: operands of a contraction may be truncated to tf32's 10 fractional bits.
+    accumulator_roundoff: unit roundoff of the accumulators of contractions, where it is not the arithmetic's.
+    fast_math: approximate elementary functions, reciprocals and square roots; results flushed to zero.
     """
 
     name: str
@@ -21,7 +23,12 @@ class Profile:
     operand_rounding: bool = False
     eager: bool = False
     tf32: bool = False
+    accumulator_roundoff: float | None = None
+    fast_math: bool = False
 
+
+# Hopper's and Ada's fp8 tensor cores keep 13 fractional bits of an accumulator (ORACLE.md section 2.1).
+FP8_ACCUMULATOR_ROUNDOFF = 2.0**-13
 
 PROFILES = {
     profile.name: profile
@@ -32,7 +39,16 @@ PROFILES = {
             "float32 arithmetic; computed operands of a matmul in the storage dtype",
             operand_rounding=True,
         ),
+        Profile(
+            "PF", "P1 with approximate elementary functions (fast-math)", operand_rounding=True, fast_math=True
+        ),
         Profile("PT", "P1 with tf32 operands", operand_rounding=True, tf32=True),
+        Profile(
+            "P8",
+            "P1 with the 13-bit accumulators of fp8 tensor cores",
+            operand_rounding=True,
+            accumulator_roundoff=FP8_ACCUMULATOR_ROUNDOFF,
+        ),
         Profile("P2", "eager: every intermediate in the storage dtype", operand_rounding=True, eager=True),
     )
 }
@@ -53,5 +69,5 @@ def get_profile(name: str) -> Profile:
 
 
 def default_profile(dtype: str) -> str:
-    """P0 for float32 and wider, P1 for 16-bit storage (section 2.4)."""
+    """P0 for float32 and wider, P1 for 16-bit and narrower storage (section 2.4)."""
     return "P0" if dtype in ("float32", "float64") else "P1"

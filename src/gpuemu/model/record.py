@@ -51,7 +51,8 @@ class Run:
     """A campaign's header: what was checked, how, and where.
 
     op_target: how to find the op again (a built-in name or file.py::name). mode: "inline" runs share the
-    judge's process and say so.
+    judge's process and say so. contract: every promise that the kernel was held to, defaults included.
+    rigorous, constant: as in `gpuemu.campaign.Settings`.
     """
 
     id: str
@@ -67,6 +68,9 @@ class Run:
     started: str
     source_digest: str | None = None
     mode: str = "inline"
+    contract: Mapping[str, Any] = field(default_factory=dict)
+    rigorous: bool = False
+    constant: float = 1.0
     environment: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -75,6 +79,7 @@ class Run:
         document = dict(vars(self))
         document["seed"] = str(self.seed)
         document["environment"] = dict(self.environment)
+        document["contract"] = dict(self.contract)
         document["notes"] = list(self.notes)
         return document
 

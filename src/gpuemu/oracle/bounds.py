@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import torch
 
 from gpuemu.dtypes import DType, get_dtype, torch_dtype
+from gpuemu.model.contract import DEFAULT_CONTRACT, Contract, NanPolicy
 from gpuemu.model.expected import Expected, ExpectedOutput
-from gpuemu.oracle.nonfinite import Masks, NanPolicy, allow, classify
+from gpuemu.oracle.nonfinite import Masks, allow, classify
 from gpuemu.rounding import half_ulp, round_to
 
 # Elements worked on at a time on the CPU: the temporaries stay in the second-level cache, and three such pieces
@@ -68,9 +69,18 @@ def comparable(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.float() if tensor.element_size() == 1 and tensor.is_floating_point() else tensor
 
 
-def accept(expected: Expected) -> Acceptance:
+def accept(expected: Expected, contract: Contract = DEFAULT_CONTRACT) -> Acceptance:
     """The acceptance intervals and masks of every output."""
+    del contract
     return Acceptance(tuple(_accept_output(output, expected.infinite_input) for output in expected.outputs))
+
+
+def scale(expected: Expected, constant: float) -> Expected:
+    """Every bound times a constant, which calibration may only raise above 1 (section 6)."""
+    if constant == 1.0:
+        return expected
+    outputs = tuple(replace(output, bound=output.bound * constant) for output in expected.outputs)
+    return replace(expected, outputs=outputs)
 
 
 def coarsen(expected: Expected) -> Expected:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import torch
 
 from gpuemu.dtypes import DType
+from gpuemu.model.contract import NanPolicy
 from gpuemu.model.expected import ExpectedOutput
 from gpuemu.oracle.bounds import CHUNK_ELEMENTS, OutputAcceptance, comparable
-from gpuemu.oracle.nonfinite import Masks, NanPolicy, allow, swallowed
+from gpuemu.oracle.nonfinite import Masks, allow, swallowed
 
 _EXPONENT_MASK = 0x7FF0000000000000
 _JUST_ABOVE_ONE = math.nextafter(1.0, 2.0)

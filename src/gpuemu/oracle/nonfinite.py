@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 
-NanPolicy = Literal["report", "propagate", "ignore"]
+from gpuemu.model.contract import NanPolicy
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from gpuemu.dtypes import get_dtype
 from gpuemu.errors import UsageError
 from gpuemu.model.case import Case, Plan
-from gpuemu.model.op import LAYOUTS, Op
+from gpuemu.model.contract import DEFAULT_LAYOUTS, LAYOUTS
+from gpuemu.model.op import Op
 from gpuemu.model.value_class import VALUE_CLASSES
 from gpuemu.planning.anchors import make_anchors
 from gpuemu.planning.boundaries import size_classes
@@ -100,7 +101,7 @@ def _axes(
     value_classes: Sequence[str] | None,
 ) -> list[Axis]:
     chosen_dtypes = _choose(dtypes, op.dtypes, op.dtypes, "dtype", op)
-    allowed = op.contract.layouts or LAYOUTS
+    allowed = op.contract.layouts or DEFAULT_LAYOUTS
     chosen_layouts = _choose(layouts, allowed, LAYOUTS, "layout", op)
     classes = _choose(
         value_classes, op.value_classes or tuple(VALUE_CLASSES), tuple(VALUE_CLASSES), "value class", op
@@ -109,10 +110,10 @@ def _axes(
     axes.append(Axis("dtype", chosen_dtypes))
     for name, tensor in op.tensors.items():
         if tensor.axes:
-            axes.append(Axis(f"layout {name}", chosen_layouts, favoured="contiguous"))
+            axes.append(Axis(f"layout {name}", tensor.layouts or chosen_layouts, favoured="contiguous"))
         fixed = tensor.dtype is not None and not get_dtype(tensor.dtype).is_float
         if not fixed and tensor.low is None and tensor.high is None:
-            axes.append(Axis(f"values {name}", classes))
+            axes.append(Axis(f"values {name}", tensor.value_classes or classes))
     axes += [Axis(f"param {name}", tuple(range(len(values)))) for name, values in op.params.items()]
     return axes
 

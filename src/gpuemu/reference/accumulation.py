@@ -45,8 +45,8 @@ def sum_error(
     size = in_pieces(lambda x: sum_over(x.abs(), dims), value, dims, value)
     if size.numel() == 0:
         return None
-    terms, limit = count(value, dims), -1.0
-    if certified and error is None and may_share_lowest_bit(arithmetic, float(size.min()), value):
+    terms, limit, quanta = count(value, dims), -1.0, arithmetic.exact_quanta()
+    if certified and error is None and may_share_lowest_bit(quanta, float(size.min()), value):
         limit = exact_limit(arithmetic, value)
         if float(size.max()) <= min(limit, arithmetic.overflow):
             return None
@@ -62,14 +62,14 @@ def sum_error(
 def exact_limit(arithmetic: Arithmetic, value: Tensor) -> float:
     """Sums of magnitudes up to this are exact in every order; negative if none are."""
     quantum = lowest_bit(value)
-    return quantum * 2.0 ** (arithmetic.precision - 1) if quantum >= arithmetic.underflow else -1.0
+    return quantum * arithmetic.exact_quanta() if quantum >= arithmetic.underflow else -1.0
 
 
 def _rounding(arithmetic: Arithmetic, size: Tensor, propagated: Tensor | None, terms: int) -> Tensor:
     """g(n) u sum (|x| + e), and what flushes lose: no more than there is, so that a sum of zeros is exact."""
     reach = size if propagated is None else size + propagated
     flush = reach.clamp(max=arithmetic.underflow).mul_(terms)
-    return flush.add_(reach, alpha=arithmetic.growth(terms) * arithmetic.unit_roundoff)
+    return flush.add_(reach, alpha=arithmetic.sum_share(terms))
 
 
 def _careful_sum_error(

@@ -27,10 +27,12 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
     permitted operand roundings.
     """
     arithmetic = evaluation.arithmetic
+    if arithmetic.operand_rounding and not all(type(x) is not Bounded or x.raw for x in (a, b)):
+        evaluation.permissions["operand_rounding"] = None
     (value_a, error_a), (value_b, error_b) = permitted_operand(arithmetic, a), permitted_operand(arithmetic, b)
     value = function(value_a, value_b)
     size_a, size_b = value_a.abs(), value_b.abs()
-    growth, flush = arithmetic.growth(terms) * arithmetic.unit_roundoff, terms * arithmetic.underflow
+    growth, flush = arithmetic.contraction_share(terms), terms * arithmetic.underflow
     if error_a is None and error_b is None:
         error = function(size_a, size_b)
         if _overflows(arithmetic, error):
@@ -96,11 +98,11 @@ def _certify(arithmetic: Arithmetic, a: Tensor, b: Tensor, total: Tensor, growth
     if total.numel() == 0:
         return True
     smallest = float(total.min())
-    if not may_share_lowest_bit(arithmetic, smallest, a, b):
+    if not may_share_lowest_bit(arithmetic.exact_quanta(contraction=True), smallest, a, b):
         total.mul_(growth).add_(flush)
         return False
     quantum = lowest_bit(a) * lowest_bit(b)
-    limit = quantum * 2.0 ** (arithmetic.precision - 1) if quantum >= arithmetic.underflow else -1.0
+    limit = quantum * arithmetic.exact_quanta(contraction=True) if quantum >= arithmetic.underflow else -1.0
     if float(total.max()) <= limit:
         return True
     exact = total <= limit
@@ -122,14 +124,14 @@ def careful_contraction(
     (size_a, size_b), (error_a, error_b) = sizes, errors
     total = function(size_a, size_b)
     error = function(size_a, error_b) + function(error_a, size_b + error_b)
-    error.add_(total + error, alpha=arithmetic.growth(terms) * arithmetic.unit_roundoff)
+    error.add_(total + error, alpha=arithmetic.contraction_share(terms))
     error.add_(terms * arithmetic.underflow)
     tainted = function(unknown[0], torch.ones_like(size_b)) + function(torch.ones_like(size_a), unknown[1])
     if not bool(error_a.any()) and not bool(error_b.any()):
         finite = [to_operand(x)[0].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0) for x in (a, b)]
         quantum = lowest_bit(finite[0]) * lowest_bit(finite[1])
         if quantum >= arithmetic.underflow:
-            error = torch.where(total <= quantum * 2.0 ** (arithmetic.precision - 1), 0.0, error)
+            error = torch.where(total <= quantum * arithmetic.exact_quanta(contraction=True), 0.0, error)
     overflowed = value.isfinite() & (value.abs() + error > arithmetic.overflow)
     overflowed |= total + error > arithmetic.overflow
     error = torch.where(value.isfinite(), error, 0.0)

@@ -23,12 +23,14 @@ class Evaluation:
 
     generic: names of the aten ops whose bound came from the generic rule, in order of first use.
     infinite_input: whether an input holds an infinity, so that not every infinity is the reference's own.
+    permissions: what of the profile was made use of ("operand_rounding"), in order of first use.
     """
 
     def __init__(self, arithmetic: Arithmetic, infinite_input: bool = False) -> None:
         self.arithmetic = arithmetic
         self.infinite_input = infinite_input
         self.generic: dict[str, None] = {}
+        self.permissions: dict[str, None] = {}
 
     def make(self, value: torch.Tensor, error: torch.Tensor | None = None, raw: bool = False) -> Bounded:
         """A bounded tensor of this evaluation."""

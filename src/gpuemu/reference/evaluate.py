@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from gpuemu.dtypes import dtype_name
+from gpuemu.errors import OpDefinitionError
 from gpuemu.model.case import Case
 from gpuemu.model.expected import Expected, ExpectedOutput
 from gpuemu.model.op import Op
@@ -24,13 +25,21 @@ TAINT_CLAMP = 1e3
 Inputs = Mapping[str, torch.Tensor]
 
 
-def evaluate(op: Op, case: Case, inputs: Inputs, profile: str, unit_roundoff: float | None = None) -> Expected:
+def evaluate(
+    op: Op,
+    case: Case,
+    inputs: Inputs,
+    profile: str,
+    unit_roundoff: float | None = None,
+    rigorous: bool = False,
+) -> Expected:
     """The expected outputs of a case and the bound per element.
 
     Args:
         inputs: name to tensor in the storage dtype, on the CPU or a device, in the op's order; left untouched.
         profile: name of the arithmetic profile.
         unit_roundoff: 2^-53 gives the error of the float64 evaluation itself (ORACLE.md section 12.7).
+        rigorous: bounds that hold for every sequence of roundings.
 
     Returns:
         The outputs; or, if the reference raises or cannot be followed, none and the `problem` in one line.
@@ -38,7 +47,7 @@ def evaluate(op: Op, case: Case, inputs: Inputs, profile: str, unit_roundoff: fl
     Raises:
         UsageError: no such profile.
     """
-    arithmetic = make_arithmetic(profile, case.dtype, unit_roundoff)
+    arithmetic = make_arithmetic(profile, case.dtype, unit_roundoff, op.contract.accumulate, rigorous)
     infinite = any(x.is_floating_point() and _has_infinity(x) for x in inputs.values())
     evaluation = Evaluation(arithmetic, infinite)
     try:
@@ -48,11 +57,19 @@ def evaluate(op: Op, case: Case, inputs: Inputs, profile: str, unit_roundoff: fl
     except (Exception, SystemExit) as error:  # whatever user code raises
         problem = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
         return Expected((), profile, infinite_input=infinite, problem=problem)
-    return Expected(outputs, profile, tuple(evaluation.generic), infinite)
+    return Expected(
+        outputs, profile, tuple(evaluation.generic), infinite, permissions=tuple(evaluation.permissions)
+    )
 
 
 def run_reference(op: Op, case: Case, inputs: Inputs, evaluation: Evaluation) -> Sequence[Any]:
-    """The reference's results, one per output, followed by `evaluation`."""
+    """The reference's results, one per output, followed by `evaluation`.
+
+    Raises:
+        OpDefinitionError: the op has none.
+    """
+    if op.reference is None:
+        raise OpDefinitionError(f"op {op.name!r} has no reference")
     arguments = [_wrap(evaluation, x) for x in inputs.values()]
     device = next(iter(inputs.values())).device
     # Tensors that the reference makes itself belong beside its inputs.

@@ -58,7 +58,7 @@ def _error_of_rows(
     e_y = |d| (e_r + u r) + (r + e_r) e_d + omega
     """
     u, omega, terms = arithmetic.unit_roundoff, arithmetic.underflow, x.shape[1]
-    growth = arithmetic.growth(terms) * u
+    growth = arithmetic.sum_share(terms)
     size = x.abs()
     total_size = size.sum(1, keepdim=True)
     mean_error = (total_size * (growth / terms)).add_(mean.abs(), alpha=u).add_(omega)

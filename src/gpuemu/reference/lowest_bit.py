@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from gpuemu.reference.arithmetic import Arithmetic
-
 _MANTISSA = 0x000FFFFFFFFFFFFF
 _EXPONENT = 0x7FF0000000000000
 _HIDDEN = 0x0010000000000000
@@ -24,15 +22,15 @@ def lowest_bit(x: torch.Tensor) -> float:
     return float(torch.where(x == 0, torch.inf, lowest.mul_(2.0**-52).mul_(power)).min())
 
 
-def may_share_lowest_bit(arithmetic: Arithmetic, smallest: float, *factors: torch.Tensor) -> bool:
-    """Whether any sum of magnitudes can be below 2^(p - 1) quanta, judged by a sample of the factors.
+def may_share_lowest_bit(quanta: float, smallest: float, *factors: torch.Tensor) -> bool:
+    """Whether any sum of magnitudes can be below that many quanta, judged by a sample of the factors.
 
     The quantum of a sample is a multiple of the quantum of all, so "no" is certain and "yes" is to be checked.
     """
     quantum = 1.0
     for factor in factors:
         quantum *= lowest_bit(_sample(factor))
-    return smallest <= quantum * 2.0 ** (arithmetic.precision - 1)
+    return smallest <= quantum * quanta
 
 
 def _sample(x: torch.Tensor) -> torch.Tensor:

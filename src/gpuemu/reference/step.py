@@ -153,7 +153,9 @@ def own_error(step: Step, loss: Loss) -> Tensor:
             torch.maximum(error, operand.abs(), out=error)
         else:
             error.clamp_(min=abs(operand))
-    error.mul_(loss.units * arithmetic.unit_roundoff).add_(arithmetic.underflow)
+    # Only rule 4's functions perturb their arguments: those that fast-math approximates.
+    units = max(loss.units, arithmetic.function_units) if loss.perturbed else loss.units
+    error.mul_(units * arithmetic.unit_roundoff).add_(arithmetic.underflow)
     if loss.perturbed:
         _add_scaled_flush(step, error)
     elif loss.divides and isinstance(values[0], Tensor):

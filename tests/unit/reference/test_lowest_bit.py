@@ -45,4 +45,4 @@ def test_the_sample_never_denies_what_is_exact(values: list[int], total: int) ->
     arithmetic = make_arithmetic("P0", "float32")
     x = torch.tensor(values, dtype=torch.float64)
     if total <= lowest_bit(x) * 2.0**23:
-        assert may_share_lowest_bit(arithmetic, float(total), x)
+        assert may_share_lowest_bit(arithmetic.exact_quanta(), float(total), x)

@@ -61,11 +61,11 @@ def cumulative_sum(call: Call) -> Any:
     terms = value.shape[dim] if value.dim() else 1
     finite = value.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     size = finite.abs().cumsum(dim)
-    total = size * (arithmetic.growth(terms) * arithmetic.unit_roundoff)
+    total = size * arithmetic.sum_share(terms)
     total += size.clamp(max=arithmetic.underflow) * terms
     if error is not None:
         total += error.cumsum(dim)
-    elif may_share_lowest_bit(arithmetic, float(size.min()), value):
+    elif may_share_lowest_bit(arithmetic.exact_quanta(), float(size.min()), value):
         total.masked_fill_(size <= exact_limit(arithmetic, finite), 0.0)
     unknown = ~(size + total <= arithmetic.overflow)
     return call.make(result, torch.where(unknown, torch.inf, torch.where(result.isfinite(), total, 0.0)))

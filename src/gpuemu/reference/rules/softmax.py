@@ -42,7 +42,7 @@ def softmax(call: Call) -> Any:
     if y.numel() == 0:
         return call.make(y)
     dims = reduced_dims(x, call.args[1])
-    own = call.arithmetic.unit_roundoff * (call.arithmetic.growth(count(x, dims)) + UNITS)
+    own = call.arithmetic.sum_share(count(x, dims)) + call.arithmetic.unit_roundoff * UNITS
 
     def bound_of(x: Tensor, error: Tensor | None, y: Tensor) -> Tensor:
         return _softmax_error(call.arithmetic, x, error, y, dims, own)
@@ -141,8 +141,8 @@ def _log_sum_error(
         error = spread.expm1().mul_(share).sum(dims, keepdim=True).log1p_()
     else:
         error = torch.logsumexp(x + spread, dims, keepdim=True) - log_sum
-    own = arithmetic.growth(count(spread, dims)) + UNITS
-    error.add_(log_sum.abs().add_(own), alpha=arithmetic.unit_roundoff)
+    own = arithmetic.sum_share(count(spread, dims)) + UNITS * arithmetic.unit_roundoff
+    error.add_(log_sum.abs(), alpha=arithmetic.unit_roundoff).add_(own)
     if bool(spread.max() < torch.inf):
         return error
     unknown = ~spread.isfinite()
