@@ -2,6 +2,7 @@
 
 A worker is `python -m MODULE --device D --seed N ITEM...`; it writes one JSON document per finished row to its
 standard output and nothing else. Kernels run in the workers, so what comes back is parsed, never unpickled.
+A journal keeps finished rows, so that a study that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from gpuemu.errors import GpuemuError
+from gpuemu.errors import GpuemuError, UsageError
 
 Progress = Callable[[str, int, int], None]
 Row = dict[str, Any]
@@ -38,27 +41,38 @@ def run_shards(
     seed: int,
     jobs: int,
     progress: Progress | None = None,
+    journal: Path | None = None,
+    minutes: float | None = None,
 ) -> dict[str, Row]:
     """Rows by item, computed by `jobs` processes.
 
     Args:
         module: the study's module, run with `-m`; it must call `serve`.
         groups: items that share work; a group stays in one process.
+        journal: a file that keeps rows as they come; those that it holds already are not computed again.
+        minutes: no row is begun after this time; rows that are missing then are missing in the answer.
 
     Raises:
         GpuemuError: a worker failed; the message holds the end of its standard error.
+        UsageError: the journal belongs to another study, device or seed.
     """
-    shards = _deal(groups, jobs)
-    total = sum(map(len, shards))
-    rows: dict[str, Row] = {}
+    header = {"module": module, "device": device, "seed": seed}
+    asked = {item for group in groups for item in group}
+    rows = {} if journal is None else {k: v for k, v in _read_journal(journal, header).items() if k in asked}
+    missing = [[item for item in group if item not in rows] for group in groups]
+    shards = _deal([group for group in missing if group], jobs)
+    until = None if minutes is None else time.time() + 60.0 * minutes
     lock = threading.Lock()
 
     def work(shard: Sequence[str]) -> None:
-        for item, row in _run_worker(module, shard, device, seed):
+        for item, row in _run_worker(module, shard, device, seed, until) if shard else ():
             with lock:
                 rows[item] = row
+                if journal is not None:
+                    with journal.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps({"item": item, "row": row}) + "\n")
                 if progress is not None:
-                    progress(item, len(rows), total)
+                    progress(item, len(rows), len(asked))
 
     with ThreadPoolExecutor(len(shards)) as pool:
         for future in [pool.submit(work, shard) for shard in shards]:
@@ -74,8 +88,28 @@ def _deal(groups: Sequence[Sequence[str]], jobs: int) -> list[list[str]]:
     return shards
 
 
-def _run_worker(module: str, shard: Sequence[str], device: str, seed: int) -> Iterator[tuple[str, Row]]:
+def _read_journal(journal: Path, header: Row) -> dict[str, Row]:
+    """The rows that a journal holds; begins it if there is none. A last line cut short by a crash is dropped."""
+    if not journal.exists():
+        journal.parent.mkdir(parents=True, exist_ok=True)
+        journal.write_text(json.dumps(header) + "\n", encoding="utf-8")
+        return {}
+    text = journal.read_text(encoding="utf-8")
+    first, *lines = text[: text.rfind("\n") + 1].splitlines()
+    if json.loads(first) != header:
+        raise UsageError(f"{journal} was written for {first}; choose another folder for {json.dumps(header)}")
+    if not text.endswith("\n"):
+        journal.write_text("\n".join([first, *lines]) + "\n", encoding="utf-8")
+    documents = [json.loads(line) for line in lines]
+    return {document["item"]: document["row"] for document in documents}
+
+
+def _run_worker(
+    module: str, shard: Sequence[str], device: str, seed: int, until: float | None
+) -> Iterator[tuple[str, Row]]:
     command = [sys.executable, "-m", module, "--device", device, "--seed", str(seed), *shard]
+    if until is not None:
+        command[3:3] = ["--until", str(until)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
         assert process.stdout is not None  # noqa: S101 - PIPE was asked for
         assert process.stderr is not None  # noqa: S101
@@ -101,12 +135,15 @@ def serve(run_row: Callable[[str, str, int], Row]) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--until", type=float, default=None)
     parser.add_argument("items", nargs="+")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # the processes share the cores already
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a kernel prints is no row
     for item in arguments.items:
+        if arguments.until is not None and time.time() > arguments.until:
+            break
         row = run_row(item, arguments.device, arguments.seed)
         answers.write(json.dumps({"item": item, "row": row}) + "\n")
         answers.flush()

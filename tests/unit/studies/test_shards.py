@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuemu.errors import GpuemuError
+from gpuemu.errors import GpuemuError, UsageError
 from gpuemu.studies.shards import _deal, run_shards
 
 MODULE = """
@@ -43,6 +43,23 @@ def test_rows_come_back_whole_and_groups_stay_together(module: str) -> None:
 def test_a_failed_worker_is_not_silent(module: str) -> None:
     with pytest.raises(GpuemuError, match="it broke"):
         run_shards(module, [["a"], ["bad"]], "cpu", 0, 1)
+
+
+def test_a_journal_lets_a_stopped_study_go_on(module: str, tmp_path: Path) -> None:
+    journal = tmp_path / "folder" / "rows.jsonl"
+    first = run_shards(module, [["a"]], "cpu", 0, 1, journal=journal)
+    with journal.open("a") as file:
+        file.write('{"item": "b", "row"')  # a crash while a row was written
+    again = run_shards(module, [["a"], ["b"]], "cpu", 0, 2, journal=journal)
+    assert again["a"] == first["a"]
+    assert again["b"]["process"] != first["a"]["process"]
+    assert run_shards(module, [["a"], ["b"]], "cpu", 0, 2, journal=journal) == again
+    with pytest.raises(UsageError, match="another folder"):
+        run_shards(module, [["a"]], "cpu", 1, 1, journal=journal)
+
+
+def test_no_row_is_begun_after_the_time_is_up(module: str) -> None:
+    assert run_shards(module, [["a"]], "cpu", 0, 1, minutes=-1.0) == {}
 
 
 def test_groups_are_dealt_evenly() -> None:
