@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Scope = Callable[[], AbstractContextManager[Any]]
 Confirm = Callable[["Campaign", Case, Observation, Verdict], Verdict]
+Observer = Callable[["Campaign", Case, Observation, Verdict], None]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class Settings:
 
     profile None: what the op's contract says for the case's dtype. confirm: what a first failure must survive
     (`gpuemu.confirmation.confirm`); None takes the first verdict as it is. rigorous: bounds that no sequence of
-    roundings exceeds. constant: what calibration multiplies bounds by, at least 1.
+    roundings exceeds. constant: what calibration multiplies bounds by, at least 1. observers: see each case with
+    its outputs and its verdict (an audit, the arithmetic fingerprint), and change neither.
     """
 
     device: str = "cpu"
@@ -48,6 +50,7 @@ class Settings:
     confirm: Confirm | None = None
     rigorous: bool = False
     constant: float = 1.0
+    observers: Sequence[Observer] = ()
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,8 @@ class Campaign:
             verdict = self.settings.confirm(self, case, observation, verdict)
         if verdict.status in (Status.PASS, Status.FAIL):
             self.has_accepted = True
+        for observer in self.settings.observers:
+            observer(self, case, observation, verdict)
         return Record(
             index=index,
             case=case,
