@@ -17,12 +17,16 @@ from gpuemu.errors import EXIT_PASSED, UsageError
 
 @dataclass(frozen=True)
 class Study:
-    """Where a study's parts are: run_study(device, seed, progress), write_page(document, folder), lines."""
+    """Where a study's parts are: run_study(device, seed, progress), write_page(document, folder), lines.
+
+    resumable: whether the runner takes `journal` and `minutes` too, and goes on where it was stopped.
+    """
 
     summary: str
     runner: str
     page: str
     lines: str
+    resumable: bool = False
 
     def load(self, part: str) -> Callable[..., Any]:
         """A part, imported now."""
@@ -37,6 +41,13 @@ STUDIES: Mapping[str, Study] = {
         runner="gpuemu.studies.p1:run_study",
         page="gpuemu.studies.p1_page:write_page",
         lines="gpuemu.report.study_p1:study_lines",
+    ),
+    "controls": Study(
+        "known-correct kernels on every value class: false alarms and scores",
+        runner="gpuemu.studies.controls:run_study",
+        page="gpuemu.studies.controls_page:write_page",
+        lines="gpuemu.report.study_controls:study_lines",
+        resumable=True,
     ),
     "real-kernels": Study(
         "Triton kernels from PyPI packages, with the cause of each finding",
@@ -55,17 +66,32 @@ STUDIES: Mapping[str, Study] = {
 @options.seed_option
 @click.option("--output", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
               help="Also write the study's JSON, Markdown page and plot here.")  # fmt: skip
+@click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Keep finished rows here and go on from them (long studies).")  # fmt: skip
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), metavar="N",
+              help="Begin no row after this time (long studies).")  # fmt: skip
 @options.output_options
 def command(
-    name: str, device: str | None, seed: int | None, output: Path | None, as_json: bool, quiet: bool
+    name: str,
+    device: str | None,
+    seed: int | None,
+    output: Path | None,
+    journal: Path | None,
+    minutes: float | None,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
     """Run the study NAME and show its figures, every one measured in this run. The seed is 0 unless given."""
     study = _find_study(name)
+    given = {key: value for key, value in (("journal", journal), ("minutes", minutes)) if value is not None}
+    if given and not study.resumable:
+        raise UsageError(f"study {name} runs in one go: --{' and --'.join(given)} do not apply")
     with consoles.working(f"study {name}", quiet) as advance:
         document = study.load("runner")(
             device=device or "cpu",
             seed=seed or 0,
             progress=lambda part, done, total: advance(done, total, part),
+            **given,
         )
     if output is not None:
         _write(name, study, document, output, quiet)

@@ -27,7 +27,7 @@ from gpuemu.planning.limits import LIMITS, batch_dims
 from gpuemu.planning.plan import make_plan
 from gpuemu.shrink import shrink
 from gpuemu.studies.published import CASES_PER_KERNEL_AND_DTYPE, DTYPES, one_shape, published_sizes
-from gpuemu.studies.shards import Progress, default_jobs, run_shards, serve
+from gpuemu.studies.shards import Progress, default_jobs, device_name, run_shards, serve
 
 BAD = (Status.FAIL, Status.ERROR)
 SHRINK_RUNS = 40
@@ -169,7 +169,7 @@ def _summarise(rows: Sequence[Mapping[str, Any]], device: str, seed: int, second
     return {
         "study": "p1",
         "device": device,
-        "device_name": _device_name(device),
+        "device_name": device_name(device),
         "seed": seed,
         "bugs": {
             "total": len(buggy),
@@ -206,14 +206,6 @@ def _baseline_summary(
         "accepted_bugs": [row["name"] for row in buggy if all(row["baselines"][name].values())],
         "rejected_controls": [row["name"] for row in controls if not all(row["baselines"][name].values())],
     }
-
-
-def _device_name(device: str) -> str:
-    import torch
-
-    if device == "cpu":
-        return "CPU (Triton interpreter)"
-    return torch.cuda.get_device_name(device)
 
 
 if __name__ == "__main__":

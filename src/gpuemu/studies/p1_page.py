@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpuemu.studies.page import describe_versions, drawing, has_matplotlib, make_table
+
 Document = Mapping[str, Any]
 
 
@@ -24,7 +26,7 @@ def render_markdown(document: Document, plot: str | None) -> str:
     bugs, controls = document["bugs"], document["controls"]
     measured = (
         f"Measured by `gpuemu study p1 --device {document['device']} --seed {document['seed']}` on "
-        f"{document['device_name']} in {document['seconds']:.0f} s ({_versions(document)})."
+        f"{document['device_name']} in {document['seconds']:.0f} s ({describe_versions(document)})."
     )
     found = (
         f"- gpuemu: **{bugs['detected']} of {bugs['total']} bugs found** (in every dtype: "
@@ -35,7 +37,7 @@ def render_markdown(document: Document, plot: str | None) -> str:
     lines = ["# Study P1: the correctness illusion", "", measured, "", found]
     lines += [f"- {note}" for note in document["notes"]]
     lines += ["", "## What one-shape oracles accept", ""]
-    lines += _table(
+    lines += make_table(
         ["oracle", "bugs accepted", "which", "controls rejected"],
         [_baseline_row(name, row, bugs["total"]) for name, row in document["baselines"].items()],
     )
@@ -43,7 +45,7 @@ def render_markdown(document: Document, plot: str | None) -> str:
     if plot:
         lines += [f"![Cases to first failure]({plot})", ""]
     lines += ["## Kernels", ""]
-    lines += _table(
+    lines += make_table(
         [
             "kernel",
             "role",
@@ -54,12 +56,6 @@ def render_markdown(document: Document, plot: str | None) -> str:
         [_kernel_row(row) for row in document["kernels"]],
     )
     return "\n".join(lines) + "\n"
-
-
-def _versions(document: Document) -> str:
-    environment = document["environment"]
-    names = ("python", "torch", "triton", "numpy")
-    return ", ".join(f"{name} {environment[name]}" for name in names if name in environment)
 
 
 def _baseline_row(name: str, row: Mapping[str, Sequence[str]], total: int) -> list[str]:
@@ -86,34 +82,20 @@ def _kernel_row(row: Document) -> list[str]:
     ]
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows]
-
-
 def draw_plot(document: Document, path: Path) -> bool:
     """Cases to first failure per bug and dtype, beside the number of cases; False without matplotlib."""
-    try:
-        import matplotlib
-    except ImportError:
+    if not has_matplotlib():
         return False
-    matplotlib.use("svg")
-    matplotlib.rcParams["svg.hashsalt"] = "gpuemu"  # the same figure gives the same file
-    from matplotlib import pyplot
-
     buggy = [row for row in document["kernels"] if row["role"] == "buggy"]
     dtypes = list(buggy[0]["dtypes"])
-    figure, axes = pyplot.subplots(figsize=(8, 0.42 * len(buggy) + 1.2))
-    for position, dtype in enumerate(dtypes):
-        offsets = [index + 0.26 * (position - 1) for index in range(len(buggy))]
-        values = [row["dtypes"][dtype]["cases_to_first_failure"] or 0 for row in buggy]
-        axes.barh(offsets, values, height=0.24, label=dtype)
-    axes.axvline(8, color="black", linewidth=0.8, linestyle=":")
-    axes.set_yticks(range(len(buggy)), [row["name"] for row in buggy], fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xlabel("cases until the first failure (dotted: 8)")
-    axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
-    pyplot.close(figure)
+    with drawing(path, 8, 0.42 * len(buggy) + 1.2) as axes:
+        for position, dtype in enumerate(dtypes):
+            offsets = [index + 0.26 * (position - 1) for index in range(len(buggy))]
+            values = [row["dtypes"][dtype]["cases_to_first_failure"] or 0 for row in buggy]
+            axes.barh(offsets, values, height=0.24, label=dtype)
+        axes.axvline(8, color="black", linewidth=0.8, linestyle=":")
+        axes.set_yticks(range(len(buggy)), [row["name"] for row in buggy], fontsize=8)
+        axes.invert_yaxis()
+        axes.set_xlabel("cases until the first failure (dotted: 8)")
+        axes.legend(fontsize=8)
     return True

@@ -21,6 +21,7 @@ from gpuemu.model.verdict import Status
 from gpuemu.ops.registry import get_op
 from gpuemu.shrink import shrink
 from gpuemu.studies.real_targets import REAL_KERNELS, Cause, RealKernel, load_causes
+from gpuemu.studies.shards import device_name
 
 Progress = Callable[[str, int, int], None]
 CASES_PER_KERNEL = 24
@@ -200,7 +201,7 @@ def _summarise(rows: Sequence[Mapping[str, Any]], device: str, seed: int, second
     return {
         "study": "real-kernels",
         "device": device,
-        "device_name": _device_name(device),
+        "device_name": device_name(device),
         "cores": os.cpu_count(),
         "seed": seed,
         "packages": {row["package"]: row["version"] for row in rows},
@@ -212,11 +213,3 @@ def _summarise(rows: Sequence[Mapping[str, Any]], device: str, seed: int, second
         "environment": dict(environment.describe()),
         "kernels": list(rows),
     }
-
-
-def _device_name(device: str) -> str:
-    import torch
-
-    if device == "cpu":
-        return "CPU (Triton interpreter)"
-    return torch.cuda.get_device_name(device)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from gpuemu.studies.page import make_table
 
 Document = Mapping[str, Any]
 _ORIGINS = {
@@ -28,9 +30,9 @@ def render_markdown(document: Document) -> str:
     lines += [f"- {sentence}" for sentence in _summary(document)]
     lines += ["", "## Verdicts", "", _LEGEND, ""]
     header = ["op", "target", "profiles", "float32", "float16", "bfloat16", "findings"]
-    lines += _table(header, [_kernel_row(row) for row in document["kernels"]])
+    lines += make_table(header, [_kernel_row(row) for row in document["kernels"]])
     lines += ["", "## Profiles looser than the default", ""]
-    lines += _table(
+    lines += make_table(
         ["op", "reason"], [[f"`{r['op']}`", r["reason"]] for r in document["kernels"] if r["reason"]]
     )
     lines += ["", "## Findings", ""]
@@ -101,8 +103,3 @@ def _finding(row: Document, finding: Document) -> Iterator[str]:
         return
     reference = f" ({cause['reference']})" if cause["reference"] else ""
     yield f"{_ORIGINS[cause['origin']]} {cause['text']}{reference}"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]

@@ -34,6 +34,11 @@ def default_jobs() -> int:
     return min(os.cpu_count() or 1, LARGEST_DEFAULT_JOBS)
 
 
+def device_name(device: str) -> str:
+    """What a study's page calls the machine."""
+    return "CPU (Triton interpreter)" if device == "cpu" else torch.cuda.get_device_name(device)
+
+
 def run_shards(
     module: str,
     groups: Sequence[Sequence[str]],
@@ -89,7 +94,7 @@ def _deal(groups: Sequence[Sequence[str]], jobs: int) -> list[list[str]]:
 
 
 def _read_journal(journal: Path, header: Row) -> dict[str, Row]:
-    """The rows that a journal holds; begins it if there is none. A last line cut short by a crash is dropped."""
+    """The rows that a journal holds, which is begun if there is none. A line cut short by a crash is dropped."""
     if not journal.exists():
         journal.parent.mkdir(parents=True, exist_ok=True)
         journal.write_text(json.dumps(header) + "\n", encoding="utf-8")

@@ -1,0 +1,216 @@
+"""Study "controls": known-correct kernels on every value class, hard ones included, and how near they come.
+
+Every run (case x implementation) of a control that the oracle does not pass is a false alarm. The scores, in
+units of the bound, are counted per profile: what the rule leaves as headroom. A control whose arithmetic is
+looser than its op's default profile is judged under the profile that it documents; its score under the default
+is counted apart, since it shows what the tighter profile tells from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+from gpuemu import environment
+from gpuemu.campaign import Campaign, Shared
+from gpuemu.candidates import loader
+from gpuemu.checking import make_campaign, require_device
+from gpuemu.corpus.population import Implementation, load_population
+from gpuemu.errors import UsageError
+from gpuemu.model.case import Case
+from gpuemu.model.op import Op
+from gpuemu.model.value_class import VALUE_CLASSES
+from gpuemu.model.verdict import Status, Verdict
+from gpuemu.ops.registry import get_op
+from gpuemu.planning.limits import LIMITS, Limits
+from gpuemu.planning.plan import make_plan
+from gpuemu.studies.scores import Scores, false_alarm_bound, merge_scores
+from gpuemu.studies.shards import Progress, default_jobs, device_name, run_shards, serve
+
+CASES_PER_ITEM = 4
+ROUNDS = {"cpu": 4, "cuda": 12}
+# Larger than on the CPU, small enough for a hundred thousand runs in minutes.
+DEVICE_LIMITS = Limits(elements=1 << 18, batch=1 << 12, inner=1 << 11)
+MINUTES = 8.5
+KEPT_ALARMS = 3  # per item
+ALARMS = (Status.FAIL, Status.ERROR, Status.INVALID)
+
+
+def run_study(
+    device: str = "cpu",
+    seed: int = 0,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+    journal: Path | None = None,
+    minutes: float = MINUTES,
+    rounds: int | None = None,
+    ops: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Run every control on every value class and return the study's document.
+
+    Args:
+        device: "cpu" (Triton's interpreter) or "cuda". seed: of plans and inputs.
+        journal: keeps finished rows; the same call goes on where an earlier one stopped.
+        minutes: no row is begun after this time; the document says how many are missing.
+        rounds: cases per (op, dtype, value class), in units of `CASES_PER_ITEM`. ops: None takes all.
+
+    Raises:
+        UsageError: an op without controls.
+    """
+    require_device(device)
+    started = time.perf_counter()
+    kind = device.split(":", maxsplit=1)[0]
+    items = list(make_items(kind, rounds or ROUNDS[kind], ops))
+    jobs = jobs or default_jobs()
+    groups = [[item] for item in items]
+    rows = run_shards(
+        "gpuemu.studies.controls", groups, device, seed, jobs, progress, journal=journal, minutes=minutes
+    )
+    return summarise(rows, len(items), device, seed, time.perf_counter() - started)
+
+
+def controls_of(op: str, device: str) -> list[Implementation]:
+    """The controls of an op that run on a kind of device."""
+    kind = device.split(":", maxsplit=1)[0]
+    return [i for i in load_population(op) if i.role == "control" and kind in i.devices]
+
+
+def make_items(kind: str, rounds: int, ops: Sequence[str] | None = None) -> Iterator[str]:
+    """Items "op/dtype/value class/round", round by round, so that whatever is done is a cross-section."""
+    names = sorted({i.op for i in load_population() if i.role == "control" and kind in i.devices})
+    unknown = [op for op in ops or () if op not in names]
+    if unknown:
+        raise UsageError(
+            f"no control of {', '.join(unknown)} runs on {kind}; ops with controls: {', '.join(names)}"
+        )
+    for number in range(rounds):
+        by_op = [
+            [
+                f"{name}/{dtype}/{values}/{number}"
+                for dtype in get_op(name).dtypes
+                for values in _classes(get_op(name))
+            ]
+            for name in (ops or names)
+        ]
+        # Neighbours in the list are different ops, so that shards take about the same time.
+        yield from (item for item in chain.from_iterable(zip_longest(*by_op)) if item is not None)
+
+
+def _classes(op: Op) -> tuple[str, ...]:
+    """Every value class, if the op has an input that takes one."""
+    free = [t for t in op.tensors.values() if t.low is None and t.high is None and t.dtype in (None, "float32")]
+    return tuple(op.value_classes or VALUE_CLASSES) if free else ("uniform",)
+
+
+def run_row(item: str, device: str, seed: int) -> dict[str, Any]:
+    """All controls of one op on a few cases of one dtype and value class."""
+    name, dtype, values, _ = item.split("/")
+    op = get_op(name)
+    number = int.from_bytes(hashlib.blake2b(f"{seed}/{item}".encode(), digest_size=8).digest(), "little")
+    limits = LIMITS["cpu"] if device == "cpu" else DEVICE_LIMITS
+    plan = make_plan(
+        op,
+        budget=CASES_PER_ITEM,
+        seed=number,
+        device=device,
+        dtypes=[dtype],
+        value_classes=[values],
+        limits=limits,
+    )
+    campaigns = [(control, _campaign(op, control, dtype, device)) for control in controls_of(name, device)]
+    shared = Shared()
+    for _, campaign in campaigns:
+        campaign.shared = shared
+    row: dict[str, Any] = {"implementations": {}, "alarms": []}
+    for case in plan.cases:
+        for control, campaign in campaigns:
+            _run_control(control, campaign, case, row)
+    return row
+
+
+def _campaign(op: Op, control: Implementation, dtype: str, device: str) -> Campaign:
+    loader.prepare_tier(device)
+    candidate = loader.from_callable(control.function, name=control.name)
+    return make_campaign(op, candidate, device, control.profiles.get(dtype))
+
+
+def _run_control(control: Implementation, campaign: Campaign, case: Case, row: dict[str, Any]) -> None:
+    record = campaign.run_case(case)
+    verdict = record.verdict
+    counts = row["implementations"].setdefault(control.name, {"statuses": {}, "scores": {}})
+    status = str(verdict.status)
+    counts["statuses"][status] = counts["statuses"].get(status, 0) + 1
+    _count_score(counts["scores"], verdict)
+    default = campaign.op.contract.profile_for(case.dtype)
+    if verdict.profile != default and verdict.status is Status.PASS:
+        strict = campaign.judge(case, campaign.observe(case), campaign.expect(case, default))
+        _count_score(counts.setdefault("under_default", {}), strict)
+    if verdict.status in ALARMS and len(row["alarms"]) < KEPT_ALARMS:
+        row["alarms"].append({"implementation": control.name, "record": record.to_json()})
+
+
+def _count_score(scores: dict[str, Any], verdict: Verdict) -> None:
+    if verdict.errors is None:
+        return
+    kept = Scores.from_json(scores.get(verdict.profile))
+    scores[verdict.profile] = kept.with_score(verdict.errors.max_bound_units).to_json()
+
+
+def summarise(
+    rows: Mapping[str, Mapping[str, Any]], planned: int, device: str, seed: int, seconds: float
+) -> dict[str, Any]:
+    """The study's document from its rows."""
+    tables: dict[str, dict[str, Any]] = {
+        "by_profile": {},
+        "under_default": {},
+        "by_op": {},
+        "by_value_class": {},
+        "by_implementation": {},
+    }
+    statuses: dict[str, int] = {}
+    alarms: list[Any] = []
+    for item, row in rows.items():
+        name, dtype, values, _ = item.split("/")
+        alarms += row["alarms"]
+        for implementation, counts in row["implementations"].items():
+            for status, count in counts["statuses"].items():
+                statuses[status] = statuses.get(status, 0) + count
+            for profile, scores in counts["scores"].items():
+                for table, key in (
+                    ("by_profile", f"{profile} {dtype}"),
+                    ("by_op", f"{name} {dtype}"),
+                    ("by_value_class", f"{values} {dtype}"),
+                    ("by_implementation", f"{name} {implementation}"),
+                ):
+                    merge_scores(tables[table], key, scores)
+            for profile, scores in counts.get("under_default", {}).items():
+                merge_scores(tables["under_default"], f"{name} {implementation} {dtype} {profile}", scores)
+    runs = sum(statuses.values())
+    false_alarms = sum(statuses.get(str(status), 0) for status in ALARMS)
+    judged = statuses.get("pass", 0) + false_alarms
+    return {
+        "study": "controls",
+        "device": device,
+        "device_name": device_name(device),
+        "seed": seed,
+        "runs": runs,
+        "judged": judged,
+        "statuses": statuses,
+        "false_alarms": false_alarms,
+        "bound_on_rate_95": false_alarm_bound(judged, false_alarms),
+        "items": len(rows),
+        "items_planned": planned,
+        "implementations": len(tables["by_implementation"]),
+        "alarms": alarms,
+        **tables,
+        "seconds": round(seconds, 2),
+        "environment": dict(environment.describe()),
+    }
+
+
+if __name__ == "__main__":
+    serve(run_row)

@@ -1,0 +1,50 @@
+"""What the pages of the studies share: a Markdown table, the versions measured with, a plot that can be diffed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+
+def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a Markdown table; a bar within a cell is escaped."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+
+
+def describe_versions(document: Mapping[str, Any]) -> str:
+    """The packages that a study's document was measured with."""
+    environment = document["environment"]
+    names = ("python", "torch", "triton", "numpy")
+    return ", ".join(f"{name} {environment[name]}" for name in names if name in environment)
+
+
+def has_matplotlib() -> bool:
+    """Whether plots can be drawn."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+@contextmanager
+def drawing(path: Path, width: float, height: float) -> Iterator[Any]:
+    """Axes of a figure that is saved as SVG at the end; the same data give the same file.
+
+    Args:
+        width, height: in inches.
+    """
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "gpuemu"
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(width, height))
+    yield axes
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)

@@ -1,0 +1,91 @@
+"""Distributions of scores (largest error of a run over its bound), small enough to be recorded."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# Upper ends of the bins; a last bin holds what is larger. 0 is a run whose every element is correctly rounded.
+EDGES = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How many scores fell into each bin, and the largest."""
+
+    counts: tuple[int, ...] = field(default=(0,) * (len(EDGES) + 1))
+    largest: float = 0.0
+
+    def with_score(self, score: float) -> Scores:
+        """One more score."""
+        position = bisect_left(EDGES, score)
+        counts = tuple(count + (i == position) for i, count in enumerate(self.counts))
+        return Scores(counts, max(self.largest, score))
+
+    def __add__(self, other: Scores) -> Scores:
+        return Scores(
+            tuple(a + b for a, b in zip(self.counts, other.counts, strict=True)),
+            max(self.largest, other.largest),
+        )
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts)
+
+    def quantile(self, share: float) -> float:
+        """The upper end of the bin that holds this quantile: at most this was scored by that share of runs."""
+        seen = 0
+        for count, edge in zip(self.counts, (*EDGES, math.inf), strict=True):
+            seen += count
+            if seen >= share * self.total:
+                return min(edge, self.largest)
+        return self.largest
+
+    def to_json(self) -> dict[str, Any]:
+        return {"counts": list(self.counts), "largest": self.largest if math.isfinite(self.largest) else "inf"}
+
+    @staticmethod
+    def from_json(document: Mapping[str, Any] | None) -> Scores:
+        """The scores of a document; none for None."""
+        if document is None:
+            return Scores()
+        return Scores(tuple(document["counts"]), float(document["largest"]))
+
+
+def merge_scores(table: dict[str, Any], key: str, document: Mapping[str, Any]) -> None:
+    """Add the scores of a document to those under a key of a table of documents."""
+    table[key] = (Scores.from_json(table.get(key)) + Scores.from_json(document)).to_json()
+
+
+def false_alarm_bound(runs: int, alarms: int = 0, confidence: float = CONFIDENCE) -> float:
+    """The largest rate of alarms that is compatible with these runs, at a confidence.
+
+    Clopper and Pearson's upper limit (Biometrika 26, 1934): the p with P(at most `alarms` of `runs`) = 1 -
+    confidence, by bisection; for no alarm 1 - (1 - confidence)^(1/n), about 3/n (the rule of three). It holds
+    for runs drawn as these were.
+    """
+    if runs == 0:
+        return 1.0
+    if alarms == 0:
+        return 1.0 - (1.0 - confidence) ** (1.0 / runs)
+    low, high = alarms / runs, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _at_most(alarms, runs, middle) > 1.0 - confidence else (low, middle)
+    return high
+
+
+def _at_most(alarms: int, runs: int, rate: float) -> float:
+    """P(at most `alarms`) of a binomial distribution."""
+    if rate >= 1.0:
+        return 1.0 if alarms >= runs else 0.0
+    logs = (
+        math.lgamma(runs + 1) - math.lgamma(k + 1) - math.lgamma(runs - k + 1)
+        + k * math.log(rate) + (runs - k) * math.log1p(-rate)
+        for k in range(alarms + 1)
+    )  # fmt: skip
+    return math.fsum(math.exp(value) for value in logs)
