@@ -37,6 +37,7 @@ ROUNDS = {"cpu": 4, "cuda": 12}
 DEVICE_LIMITS = Limits(elements=1 << 18, batch=1 << 12, inner=1 << 11)
 MINUTES = 8.5
 KEPT_ALARMS = 3  # per item
+TABLES = ("by_profile", "under_default", "by_op", "by_value_class", "by_implementation")
 ALARMS = (Status.FAIL, Status.ERROR, Status.INVALID)
 
 

@@ -29,15 +29,17 @@ def render_markdown(document: Document, plot: str | None) -> str:
         f"{document['device_name']} ({describe_versions(document)})."
     )
     statuses = ", ".join(f"{count} {status}" for status, count in sorted(document["statuses"].items()))
-    lines = [
-        "# Study controls: false alarms on known-correct kernels", "", measured, "",
+    found = (
         f"- **{document['false_alarms']} false alarms in {document['judged']} judged runs** (case x "
-        f"implementation; {document['implementations']} implementations; {statuses}).",
-        f"- At 95 % confidence the true rate is below {document['bound_on_rate_95']:.2g} a run, for runs drawn as "
-        "these were (Clopper-Pearson; with no alarm the rule of three).",
-        f"- {document['items']} of {document['items_planned']} planned rows (op x dtype x value class x round).",
-        "", "Scores are the largest error of a run in units of its bound: 1 is the limit.", "",
-    ]  # fmt: skip
+        f"implementation; {document['implementations']} implementations; {statuses})."
+    )
+    rate = (
+        f"- At 95 % confidence the true rate is below {document['bound_on_rate_95']:.2g} a run, for runs drawn "
+        "as these were (Clopper-Pearson; with no alarm the rule of three)."
+    )
+    rows = f"- {document['items']} of {document['items_planned']} rows (op x dtype x value class x round)."
+    lines = ["# Study controls: false alarms on known-correct kernels", "", measured, "", found, rate, rows, ""]
+    lines += ["Scores are the largest error of a run in units of its bound: 1 is the limit.", ""]
     if plot:
         lines += [f"![Scores per profile]({plot})", ""]
     for title, key in (
@@ -68,10 +70,8 @@ def _alarm_lines(document: Document) -> list[str]:
     for alarm in document["alarms"]:
         record = alarm["record"]
         verdict = record["verdict"]
-        lines.append(
-            f"- `{record['case']['op']}` {alarm['implementation']}, case {record['case_id']}: {verdict['status']}"
-            f" {verdict.get('kind', '')} {verdict.get('message', '')}"
-        )
+        what = f"`{record['case']['op']}` {alarm['implementation']}, case {record['case_id']}"
+        lines.append(f"- {what}: {verdict['status']} {verdict.get('kind', '')} {verdict.get('message', '')}")
     return lines
 
 

@@ -1,4 +1,4 @@
-"""What the pages of the studies share: a Markdown table, the versions measured with, a plot that can be diffed."""
+"""What the pages of the studies share: a table, the versions measured with, a plot that can be diffed."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def false_alarm_bound(runs: int, alarms: int = 0, confidence: float = CONFIDENCE
     if runs == 0:
         return 1.0
     if alarms == 0:
-        return 1.0 - (1.0 - confidence) ** (1.0 / runs)
+        return float(1.0 - (1.0 - confidence) ** (1.0 / runs))
     low, high = alarms / runs, 1.0
     for _ in range(60):
         middle = (low + high) / 2.0
@@ -88,4 +88,4 @@ def _at_most(alarms: int, runs: int, rate: float) -> float:
         + k * math.log(rate) + (runs - k) * math.log1p(-rate)
         for k in range(alarms + 1)
     )  # fmt: skip
-    return math.fsum(math.exp(value) for value in logs)
+    return float(math.fsum(math.exp(value) for value in logs))

@@ -94,7 +94,7 @@ def _deal(groups: Sequence[Sequence[str]], jobs: int) -> list[list[str]]:
 
 
 def _read_journal(journal: Path, header: Row) -> dict[str, Row]:
-    """The rows that a journal holds, which is begun if there is none. A line cut short by a crash is dropped."""
+    """The rows that a journal holds; it is begun if there is none. A line cut short by a crash is dropped."""
     if not journal.exists():
         journal.parent.mkdir(parents=True, exist_ok=True)
         journal.write_text(json.dumps(header) + "\n", encoding="utf-8")
