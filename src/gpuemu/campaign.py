@@ -39,8 +39,8 @@ class Settings:
 
     profile None: what the op's contract says for the case's dtype. confirm: what a first failure must survive
     (`gpuemu.confirmation.confirm`); None takes the first verdict as it is. rigorous: bounds that no sequence of
-    roundings exceeds. constant: what calibration multiplies bounds by, at least 1. observers: see each case with
-    its outputs and its verdict (an audit, the arithmetic fingerprint), and change neither.
+    roundings exceeds. constant: what calibration multiplies bounds by, at least 1. observers: see each case
+    with its outputs and its verdict (an audit, the arithmetic fingerprint), and change neither.
     """
 
     device: str = "cpu"

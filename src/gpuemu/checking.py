@@ -7,18 +7,19 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from gpuemu import environment
-from gpuemu.campaign import Campaign, Settings
+from gpuemu.campaign import Campaign, Observer, Settings
 from gpuemu.candidates import loader
 from gpuemu.candidates.source import make_portable
 from gpuemu.confirmation import confirm
 from gpuemu.corpus import catalogue
 from gpuemu.errors import UnsupportedEnvironmentError, UsageError
+from gpuemu.fingerprint import FingerprintObserver
 from gpuemu.model.candidate import Candidate
 from gpuemu.model.case import Plan
 from gpuemu.model.op import Op
@@ -103,7 +104,8 @@ def check(
     )  # fmt: skip
     candidate = subject.load(device)
     loader.check_call(candidate, subject.op)
-    campaign = make_campaign(subject.op, candidate, device, profile, guards)
+    fingerprint = FingerprintObserver()
+    campaign = make_campaign(subject.op, candidate, device, profile, guards, (fingerprint,))
     run = _make_run(subject, candidate, plan, device, profile)
     with _open_store(store, run) as kept:
         records = []
@@ -114,6 +116,7 @@ def check(
                 progress(len(records), len(plan.cases), record)
         minimal = _shrink_first_failure(campaign, records) if shrink else None
         report = make_report(run, records, minimal, time.perf_counter() - started)
+        report = replace(report, fingerprint=fingerprint.summarise())
         kept.finish(report)
     return report
 
@@ -168,7 +171,12 @@ def _refuse_unknown_op(candidate: Candidate) -> str:
 
 
 def make_campaign(
-    op: Op, candidate: Candidate, device: str, profile: str | None = None, guards: Sequence[str] | None = None
+    op: Op,
+    candidate: Candidate,
+    device: str,
+    profile: str | None = None,
+    guards: Sequence[str] | None = None,
+    observers: Sequence[Observer] = (),
 ) -> Campaign:
     """A campaign with the tier's scope and guards."""
     if guards is None:
@@ -176,7 +184,9 @@ def make_campaign(
         interpreted = device == "cpu" and candidate.kind == "triton"
         guards = tuple(guard for guard in GUARDS if not (interpreted and guard == "repeat"))
     scope = loader.tier_scope(device, candidate)
-    settings = Settings(device=device, profile=profile, guards=guards, scope=scope, confirm=confirm)
+    settings = Settings(
+        device=device, profile=profile, guards=guards, scope=scope, confirm=confirm, observers=observers
+    )
     return Campaign(op, candidate, settings)
 
 

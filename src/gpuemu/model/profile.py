@@ -26,6 +26,19 @@ class Profile:
     accumulator_roundoff: float | None = None
     fast_math: bool = False
 
+    @property
+    def changes_arithmetic(self) -> bool:
+        """Whether it permits more than rounded operands, of which an op without contractions has none."""
+        return self.eager or self.tf32 or self.fast_math or self.accumulator_roundoff is not None
+
+    def is_within(self, other: Profile) -> bool:
+        """Whether every permission of this profile is one of the other's, which permits more."""
+        if other.eager:  # every intermediate in 16 bits covers operands, accumulators and functions
+            return not self.tf32
+        narrower = (other.accumulator_roundoff or 0.0) >= (self.accumulator_roundoff or 0.0)
+        flags = ("operand_rounding", "eager", "tf32", "fast_math")
+        return self != other and narrower and all(getattr(self, f) <= getattr(other, f) for f in flags)
+
 
 # Hopper's and Ada's fp8 tensor cores keep 13 fractional bits of an accumulator (ORACLE.md section 2.1).
 FP8_ACCUMULATOR_ROUNDOFF = 2.0**-13

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuemu.model.case import Case
-from gpuemu.model.verdict import Adequacy, Status, Verdict
+from gpuemu.model.verdict import Adequacy, Fingerprint, Status, Verdict
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Report:
     """What `check` returns.
 
     status: of the whole run. records: in plan order. minimal: shrunk first failure, if any. seconds: wall time.
+    fingerprint: per dtype, the tightest arithmetic that the kernel shows in benign cases.
     """
 
     run: Run
@@ -115,6 +116,7 @@ class Report:
     message: str = ""
     minimal: Minimal | None = None
     seconds: float = 0.0
+    fingerprint: Mapping[str, Fingerprint] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -166,6 +168,7 @@ class Report:
                 "runs": self.minimal.runs,
             },
             "replay_command": self.replay_command,
+            "fingerprint": {dtype: vars(found) for dtype, found in self.fingerprint.items()},
             "records": [record.to_json() for record in self.records],
             "seconds": self.seconds,
         }

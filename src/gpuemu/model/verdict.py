@@ -133,6 +133,21 @@ def _encode(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Fingerprint:
+    """The arithmetic that a kernel shows in one dtype.
+
+    profile: the tightest that passes in every benign case; judged: the one that the run was judged under.
+    cases: how many cases that rests on. departures: cases that need more than a profile which more than 90 %
+    pass; that is suspicious (ORACLE.md section 8).
+    """
+
+    profile: str
+    judged: str
+    cases: int
+    departures: int = 0
+
+
+@dataclass(frozen=True)
 class Adequacy:
     """Which trivial predictors a whole plan rejected; a run that accepts one establishes nothing."""
 

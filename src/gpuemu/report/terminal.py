@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpuemu.model.record import Record, Report
 from gpuemu.model.verdict import Adequacy, Flag, Status
 from gpuemu.report.failure import evidence_lines, kind_lines, kind_of, replay_line
+from gpuemu.report.fingerprint import fingerprint_lines
 from gpuemu.report.text import (
     FAINT_STYLE,
     LABEL_STYLE,
@@ -76,6 +77,8 @@ def _report_lines(report: Report, verdict: Line, verbose: bool, stored: bool) ->
     if report.failures:
         yield from kind_lines(report)
     yield from _remark_lines(report)
+    if not report.failures:
+        yield from fingerprint_lines(report.fingerprint)
     if verbose:
         yield from _verbose_lines(report)
     if report.failures:
