@@ -33,6 +33,7 @@ class Contract:
     infinity: "exact" demands an infinite result to be that infinity; "saturate" accepts the largest finite
     number of its sign as well.
     signed_zero: whether the sign of a zero is part of the answer.
+    stable: among equal scores, the first by position is selected (argmax, top-k, sort).
     mutates: inputs that the kernel may overwrite (outputs may alias them); aliases: inputs that outputs may
     share memory with, unwritten (a view).
     layouts: layouts that the op promises to accept; None means `DEFAULT_LAYOUTS`.
@@ -49,6 +50,7 @@ class Contract:
     masked_value: float | None = None
     infinity: InfinityPolicy = "exact"
     signed_zero: bool = False
+    stable: bool = False
     mutates: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     layouts: tuple[str, ...] | None = None

@@ -11,23 +11,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """What an output of indices selects from; such indices are judged by the values they point at.
+    """What an output of indices selects from; such indices are judged by the scores that they point at.
 
-    scores: float64 (or integer) tensor; bound: its error per element, None where it is exact. dim: the axis of
-    `scores` that the indices run along. largest: maxima are selected, else minima. keeps_dim: whether that axis
-    is still there in the output (top-k, sort), or was reduced away (argmax). ordered: successive indices must
-    be in order of their scores; complete: they must be a permutation of the axis (sort). stable: ties go by
-    position.
+    scores: (rows, length), float64 or integer: each row is selected from on its own. bound: their error, None
+    where they are exact. positions: (rows, count), where in the output (row-major) the indices of each row
+    stand, in order of rank. ranks: the ranks that they hold, ascending: (0,) for argmax, 0 to k - 1 for top-k.
+    largest: rank 0 is the maximum, else the minimum. ordered: successive indices are in order of their scores,
+    else the ranks are those of a set (top-k with sorted=False). stable: equal scores go by position. nan_first:
+    NaN comes before every number, else after. expects_nan: (rows, length), which scores are NaN because an
+    input is; None where none is NaN. values: number of the output that holds the scores selected, if one does.
     """
 
     scores: torch.Tensor
     bound: torch.Tensor | None
-    dim: int
+    positions: torch.Tensor
+    ranks: tuple[int, ...] = (0,)
     largest: bool = True
-    keeps_dim: bool = False
-    ordered: bool = False
-    complete: bool = False
+    ordered: bool = True
     stable: bool = False
+    nan_first: bool = True
+    expects_nan: torch.Tensor | None = None
+    values: int | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,8 @@ class Expected:
     generic: aten ops whose bound came from the generic rule (section 2.3 rule 9). infinite_input: some input
     held an infinity. problem: why the reference gave no answer, if it did not. permissions: what of the profile
     made a difference ("operand_rounding", "tf32", …), so that a tighter profile without it gives the same.
+    rejection: kind and message, where the outputs that the expectation was made for are wrong whatever their
+    values are: a random decision at the wrong rate. The outputs then are outlines, only good for their shapes.
     """
 
     outputs: tuple[ExpectedOutput, ...]
@@ -64,3 +70,4 @@ class Expected:
     infinite_input: bool = False
     problem: str | None = None
     permissions: tuple[str, ...] = ()
+    rejection: tuple[str, str] | None = None

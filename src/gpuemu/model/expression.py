@@ -78,15 +78,24 @@ def evaluate(text: str, values: Mapping[str, int]) -> int:
     Raises:
         OpDefinitionError: a name is missing or a division by zero happens.
     """
+    return int(evaluate_number(text, values))
+
+
+def evaluate_number(text: str, values: Mapping[str, Any]) -> int | float:
+    """As `evaluate`, for values that need not be integers ("1 - p").
+
+    Raises:
+        OpDefinitionError: a name is missing or a division by zero happens.
+    """
     try:
-        return int(_evaluate(parse(text), values))
+        return _evaluate(parse(text), values)
     except KeyError as error:
         raise OpDefinitionError(f"expression {text!r} names unknown dim {error.args[0]!r}") from None
     except ZeroDivisionError:
         raise OpDefinitionError(f"expression {text!r} divides by zero for {dict(values)}") from None
 
 
-def _evaluate(node: ast.expr, values: Mapping[str, int]) -> int:
+def _evaluate(node: ast.expr, values: Mapping[str, Any]) -> Any:
     match node:
         case ast.Constant(value=value):
             return int(value)  # type: ignore[arg-type]

@@ -83,12 +83,18 @@ class Recovered:
     """A random decision of the kernel, read off its outputs and handed to the reference (ORACLE.md 2.5).
 
     recover: `recover(inputs, outputs, params) -> tensor`, with inputs a mapping by name and outputs a tuple: a
-    dropout's mask of kept elements, a sampler's choices. rate: an expression or parameter name ("1 - p") that
-    the share of true elements must follow, tested by the binomial distribution; None where there is none.
+    dropout's mask of kept elements, a sampler's choices.
+    rate: an expression of parameters and dims ("1 - p") that the share of true elements must follow, tested by
+    the binomial distribution. among: of the same signature, the elements whose decision can be seen at all (a
+    dropped zero cannot); None: every one.
+    probabilities: of the same signature, for recovered indices: a tensor of their shape with one more axis, the
+    probability of every choice, which the frequencies must follow.
     """
 
     recover: Callable[..., Any] = field(compare=False)
     rate: str | None = None
+    among: Callable[..., Any] | None = field(default=None, compare=False)
+    probabilities: Callable[..., Any] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -137,6 +143,10 @@ class Op:
         if self.reference is None and self.residual is None:
             raise OpDefinitionError(f"op {self.name!r} has neither a reference nor a residual")
         self._check_names()
+        if (self.residual or self.recovered) and not self.outputs:
+            raise OpDefinitionError(
+                f'op {self.name!r} is judged by its own outputs; declare their shapes: outputs=["N M", …]'
+            )
         for dtype in self.dtypes:
             get_dtype(dtype)
             get_profile(self.contract.profile_for(dtype))
@@ -150,6 +160,7 @@ class Op:
         dims = self.domains
         texts = {f"inputs[{n!r}]": t.axes for n, t in self.tensors.items()}
         texts["constraints"] = tuple(self.constraints)
+        texts["outputs"] = tuple(axis for text in self.outputs for axis in text.split())
         for where, parts in texts.items():
             for part in parts:
                 unknown = expression.names(part) - dims.keys()
@@ -199,6 +210,12 @@ class Op:
             )
         return shape
 
+    def output_shapes(self, dims: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
+        """The declared shapes of the outputs for given dims; empty where none is declared."""
+        return tuple(
+            tuple(expression.evaluate(axis, dims) for axis in text.split()) for text in self.outputs
+        )
+
     def admits(self, dims: Mapping[str, int]) -> bool:
         """Whether dims lie in their domains and fulfil every constraint."""
         if any(not domain.contains(dims[name]) for name, domain in self.domains.items()):
@@ -230,9 +247,14 @@ class Op:
 
         Of a function: its source text (its name if unreadable), plain values of its defaults and closure.
         """
-        functions = [self.reference, self.residual, *(r.recover for r in self.recovered.values())]
+        functions = [self.reference, self.residual]
+        for decision in self.recovered.values():
+            functions += [decision.recover, decision.among, decision.probabilities]
         texts = [_function_digest(function) for function in functions if function is not None]
         document = {"schema": self.schema, "contract": repr(self.contract), "reference": texts}
+        if self.outputs:
+            rates = {name: decision.rate for name, decision in self.recovered.items()}
+            document["decisions"] = [list(self.outputs), rates, self.residual_limit]
         return digest(document)
 
 
