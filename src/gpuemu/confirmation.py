@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gpuemu.model.case import Case
 from gpuemu.model.expected import Expected
 from gpuemu.model.observation import Observation
-from gpuemu.model.profile import LADDER, PROFILES
+from gpuemu.model.profile import PROFILES, looser_profiles
 from gpuemu.model.verdict import Kind, Status, Verdict
 from gpuemu.oracle import adequacy, bounds
 from gpuemu.reference import evaluate
@@ -83,9 +83,7 @@ def _looser_profile(
     campaign: Campaign, case: Case, observation: Observation, own_error: Expected, profile: str
 ) -> str | None:
     """The tightest looser profile under which the observed outputs pass and zeros would not."""
-    for name in LADDER[LADDER.index(profile) + 1 :]:
-        if PROFILES[name].tf32 and case.dtype != "float32":
-            continue
+    for name in looser_profiles(profile, case.dtype):
         if _against_widened(campaign, case, observation, own_error, name).status is Status.PASS:
             inputs, judged = campaign.prepare(case).inputs, campaign.expect(case, name)
             rejected, _ = adequacy.rejected(inputs, judged.expected, judged.acceptance, ("zeros",))

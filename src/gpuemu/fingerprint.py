@@ -47,7 +47,7 @@ class FingerprintObserver:
                 results.append(self._passes(campaign, case, observation, name, verdict.profile))
 
     def _passes(self, campaign: Campaign, case: Case, observation: Observation, name: str, judged: str) -> bool:
-        """Whether outputs that pass one profile pass a tighter one; evaluated only if that makes a difference."""
+        """Whether outputs that pass one profile pass a tighter one."""
         if not campaign.expect(case, judged).expected.permissions and not PROFILES[judged].changes_arithmetic:
             return True
         verdict = campaign.judge(case, observation, campaign.expect(case, name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuemu.dtypes import get_dtype
 from gpuemu.errors import UsageError
 
 
@@ -67,6 +68,16 @@ PROFILES = {
 }
 # Tightest first: a kernel that fails its own profile is re-judged under the looser ones (section 12.2).
 LADDER = tuple(PROFILES)
+
+
+def looser_profiles(name: str, dtype: str) -> list[str]:
+    """Profiles to re-judge a failure of one profile under, the likeliest explanation first.
+
+    tf32 is a way of multiplying float32, and fast-math of computing in it; what departs from 16-bit or 8-bit
+    storage has most likely been rounded to 16 bits on the way.
+    """
+    likely = ("P1", "PF", "PT") if get_dtype(dtype).bits >= 32 else ("P1", "P2", "P8")
+    return [other for other in likely if other != name and not PROFILES[other].is_within(PROFILES[name])]
 
 
 def get_profile(name: str) -> Profile:

@@ -66,7 +66,7 @@ def test_empty_domain_is_refused() -> None:
     ("make_wrong", "match"),
     [
         (lambda: Dim(1.5, 8), "integers"),  # type: ignore[arg-type]
-        (lambda: Contract(nan="x"), "report, propagate or ignore"),  # type: ignore[arg-type]
+        (lambda: Contract(nan="x"), "report, propagate, ignore or forbid"),  # type: ignore[arg-type]
         (lambda: Contract(layouts=("diagonal",)), "diagonal"),
     ],
 )
