@@ -19,6 +19,7 @@ from gpuemu.candidates.source import make_portable
 from gpuemu.confirmation import confirm
 from gpuemu.corpus import catalogue
 from gpuemu.errors import UnsupportedEnvironmentError, UsageError
+from gpuemu.exactness import is_exact
 from gpuemu.fingerprint import FingerprintObserver
 from gpuemu.model.candidate import Candidate
 from gpuemu.model.case import Plan
@@ -101,6 +102,7 @@ def check(
     plan = make_plan(
         subject.op, budget=budget, seed=seed, device=device, dtypes=dtypes, layouts=layouts,
         value_classes=value_classes, block_sizes=subject.read_blocks(), strategy=strategy,
+        exact=value_classes is None and is_exact(subject.op),
     )  # fmt: skip
     candidate = subject.load(device)
     loader.check_call(candidate, subject.op)

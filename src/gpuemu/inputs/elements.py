@@ -10,25 +10,27 @@ import torch
 
 from gpuemu.dtypes import get_dtype
 from gpuemu.errors import OpDefinitionError
-from gpuemu.inputs.floats import make_floats
+from gpuemu.inputs.exact import EXACT, exact_form, exact_integers
+from gpuemu.inputs.floats import make_floats, round_chunks
 from gpuemu.inputs.integers import make_booleans, make_integers
 from gpuemu.inputs.random import Stream
 from gpuemu.inputs.value_classes import Shape
 from gpuemu.model import expression
 from gpuemu.model.case import Case
-from gpuemu.model.op import Tensor
+from gpuemu.model.op import Op
 
 
-def make_elements(tensor: Tensor, name: str, shape: Shape, case: Case) -> torch.Tensor:
+def make_elements(op: Op, name: str, shape: Shape, case: Case) -> torch.Tensor:
     """The elements of input `name` in row-major order: a fresh CPU tensor of shape (prod(shape),).
 
-    Its dtype is the one that `tensor` fixes, else the case's. `make_floats`, `make_integers` and
+    Its dtype is the one that the op fixes, else the case's. `make_floats`, `make_integers` and
     `make_booleans` say which values it holds.
 
     Raises:
         OpDefinitionError: the bounds or the sentinel suit neither each other nor the dtype.
         UsageError: the case names no value class for a float input that needs one, or an unknown one.
     """
+    tensor = op.tensors[name]
     dtype = get_dtype(tensor.dtype or case.dtype)
     where = f"op {case.op!r}: inputs[{name!r}]"
     low, high = (
@@ -49,7 +51,10 @@ def make_elements(tensor: Tensor, name: str, shape: Shape, case: Case) -> torch.
     if tensor.sentinel is not None:
         raise OpDefinitionError(f"{where} is {dtype.name}; only an integer input can have a sentinel")
     if dtype.is_float:
-        return make_floats(streams, shape, dtype, (low, high), case.value_classes.get(name), where)
+        value_class = case.value_classes.get(name)
+        if value_class == EXACT and low is None and high is None:
+            return round_chunks(exact_integers(streams, shape, exact_form(op, case)), shape, dtype)
+        return make_floats(streams, shape, dtype, (low, high), value_class, where)
     if low is not None or high is not None:
         raise OpDefinitionError(f"{where} is bool, which takes no low or high")
     return make_booleans(streams, shape)

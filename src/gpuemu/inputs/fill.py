@@ -27,11 +27,11 @@ def make_inputs(op: Op, case: Case) -> dict[str, torch.Tensor]:
         OpDefinitionError: an input's bounds or sentinel contradict each other, its dtype or the dims.
     """
     inputs = {}
-    for name, tensor in op.tensors.items():
+    for name in op.tensors:
         shape = op.shape_of(name, case.dims)
         if name not in case.layouts:
             raise UsageError(f"the case of op {case.op!r} names no layout for input {name!r}")
-        elements = make_elements(tensor, name, shape, case)
+        elements = make_elements(op, name, shape, case)
         inputs[name] = layouts.apply(elements.view(shape), case.layouts[name])
     return inputs
 

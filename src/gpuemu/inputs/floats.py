@@ -41,8 +41,8 @@ def make_floats(
     if value_class is not None or bounds == (None, None):
         generator = _generator(value_class, where)
     if bounds != (None, None):
-        return _round_chunks(_bounded(streams, shape, _full_bounds(*bounds, where), dtype, where), shape, dtype)
-    return _round_chunks(generator(streams, shape), shape, dtype)
+        return round_chunks(_bounded(streams, shape, _full_bounds(*bounds, where), dtype, where), shape, dtype)
+    return round_chunks(generator(streams, shape), shape, dtype)
 
 
 def _generator(value_class: str | None, where: str) -> Generator:
@@ -86,7 +86,7 @@ def _storable_range(low: float, high: float, dtype: str) -> tuple[float, float]:
     return smallest, largest
 
 
-def _round_chunks(chunks: Iterator[Values], shape: Shape, dtype: DType) -> torch.Tensor:
+def round_chunks(chunks: Iterator[Values], shape: Shape, dtype: DType) -> torch.Tensor:
     """Round float64 chunks, together the elements of `shape`, to `dtype`; every NaN gets the same bits."""
     elements = torch.empty(math.prod(shape), dtype=torch_dtype(dtype.name))
     begin = 0

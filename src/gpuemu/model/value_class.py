@@ -10,11 +10,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ValueClass:
-    """A named distribution; `targets` are the letters of the bug classes that it brings out."""
+    """A named distribution; `targets` are the letters of the bug classes that it brings out.
+
+    default: whether plans draw it without being asked to.
+    """
 
     name: str
     meaning: str
     targets: str
+    default: bool = True
 
 
 VALUE_CLASSES = {
@@ -29,5 +33,12 @@ VALUE_CLASSES = {
         ValueClass("impulse", "zeros with one full-precision value per row", "DJL"),
         ValueClass("all_equal", "one value everywhere: uniform rows, ties", "AR"),
         ValueClass("sparse_nonfinite", "bell with one NaN or infinity in about a quarter of the rows", "I"),
+        ValueClass(
+            "exact_integers",
+            "integers so small and so few that the op's accumulators sum them exactly in every order",
+            "ABEHN",
+            default=False,
+        ),
     )
 }
+DEFAULT_VALUE_CLASSES = tuple(name for name, value_class in VALUE_CLASSES.items() if value_class.default)

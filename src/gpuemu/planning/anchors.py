@@ -1,7 +1,9 @@
 """The first cases of a plan: awkward sizes, plain values, contiguous; most shape bugs already show there.
 
 Two of them, since no one distribution suits every op: uniform values in [-10, 10) reach further into an
-activation, bell-shaped ones keep the logits of an attention from saturating.
+activation, bell-shaped ones keep the logits of an attention from saturating. A third, where the op computes
+small integers exactly: there, every order of summation gives the same bits, so that any difference is a bug
+(ORACLE.md section 4).
 """
 
 from __future__ import annotations
@@ -11,25 +13,31 @@ from collections.abc import Mapping, Sequence
 from gpuemu.planning.covering import Axis, Levels
 
 VALUES = ("uniform", "bell")
+EXACT = "exact_integers"
 SIZES = {
     "uniform": ("above_power", "prime", "below_power", "few"),
     "bell": ("prime", "below_power", "above_power", "few"),
+    "exact_integers": ("above_power", "unaligned", "prime", "few"),
 }
 BATCH_SIZES = ("few", "one")
 NOTABLE = 8  # a listed size up to this is within any tile
 
 
 def make_anchors(
-    axes: Sequence[Axis], sizes: Mapping[str, Mapping[str, tuple[int, ...]]], batch: frozenset[str]
+    axes: Sequence[Axis],
+    sizes: Mapping[str, Mapping[str, tuple[int, ...]]],
+    batch: frozenset[str],
+    exact: bool = False,
 ) -> list[list[Levels]]:
     """Per anchor its alternatives, the preferred first: later ones make the batch dims smaller.
 
     Args:
         axes: the plan's axes; those named "dim NAME" choose a class of `sizes[NAME]`.
         batch: dims that only add programs.
+        exact: whether to add a case of exactly computed integers.
     """
     anchors: list[list[Levels]] = []
-    for values in VALUES:
+    for values in (*VALUES, EXACT) if exact else VALUES:
         alternatives: list[Levels] = []
         for shrunk in range(len(batch) + 1):
             smallest = frozenset(sorted(batch)[:shrunk])
@@ -48,6 +56,8 @@ def _choose(
     kind, _, name = axis.name.partition(" ")
     preferred: tuple[str, ...]
     if kind != "dim":
+        if kind == "values" and values == EXACT:
+            return EXACT
         preferred = (values,) if kind == "values" else ("contiguous",)
     elif name in smallest:
         return min(axis.levels, key=lambda level: min(sizes[name][level]))

@@ -9,7 +9,7 @@ from gpuemu.errors import UsageError
 from gpuemu.model.case import Case, Plan
 from gpuemu.model.contract import DEFAULT_LAYOUTS, LAYOUTS
 from gpuemu.model.op import Op
-from gpuemu.model.value_class import VALUE_CLASSES
+from gpuemu.model.value_class import DEFAULT_VALUE_CLASSES, VALUE_CLASSES
 from gpuemu.planning.anchors import make_anchors
 from gpuemu.planning.boundaries import size_classes
 from gpuemu.planning.choice import Chooser
@@ -32,6 +32,7 @@ def make_plan(
     block_sizes: Sequence[int] = (),
     strategy: str = "covering",
     limits: Limits | None = None,
+    exact: bool = False,
 ) -> Plan:
     """The plan of a run: the same for the same arguments on any machine.
 
@@ -41,6 +42,7 @@ def make_plan(
         device: "cpu" or "cuda"; sets the size limits unless `limits` is given.
         dtypes, layouts, value_classes: restrict the axes; None takes what the op declares.
         block_sizes: the kernel's tile sizes, if they could be read.
+        exact: whether the op computes small integers exactly, so that a case of them is worth having.
 
     Raises:
         UsageError: a bad budget, seed, name, or a domain without any admissible case.
@@ -60,7 +62,7 @@ def make_plan(
 
     chooser = Chooser(seed, f"plan/{op.name}")
     cases: list[Case] = []
-    for levels, dims in cover(axes, chooser, make_anchors(axes, sizes, batch), complete):
+    for levels, dims in cover(axes, chooser, make_anchors(axes, sizes, batch, exact), complete):
         cases.append(_make_case(op, levels, dims, Chooser(seed, f"case/{op.name}/{len(cases)}").word()))
         if len(cases) == budget:
             break
@@ -104,7 +106,7 @@ def _axes(
     allowed = op.contract.layouts or DEFAULT_LAYOUTS
     chosen_layouts = _choose(layouts, allowed, LAYOUTS, "layout", op)
     classes = _choose(
-        value_classes, op.value_classes or tuple(VALUE_CLASSES), tuple(VALUE_CLASSES), "value class", op
+        value_classes, op.value_classes or DEFAULT_VALUE_CLASSES, tuple(VALUE_CLASSES), "value class", op
     )
     axes = [Axis(f"dim {name}", tuple(levels)) for name, levels in sizes.items()]
     axes.append(Axis("dtype", chosen_dtypes))

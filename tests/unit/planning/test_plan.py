@@ -7,8 +7,9 @@ from itertools import combinations
 import pytest
 
 from gpuemu.errors import UsageError
-from gpuemu.model.op import LAYOUTS, Contract, Dim, Op, Tensor
-from gpuemu.model.value_class import VALUE_CLASSES
+from gpuemu.model.contract import DEFAULT_LAYOUTS
+from gpuemu.model.op import Contract, Dim, Op, Tensor
+from gpuemu.model.value_class import DEFAULT_VALUE_CLASSES
 from gpuemu.planning.limits import LIMITS, batch_dims
 from gpuemu.planning.plan import make_plan
 
@@ -80,7 +81,7 @@ def test_eight_cases_already_cross_the_axes() -> None:
 def test_pairs_of_levels_are_covered_far_better_than_at_random() -> None:
     cases = make_plan(make_op(), budget=64, seed=0).cases
     rows = [{"dtype": c.dtype, "layout": c.layouts["x"], "values": c.value_classes["x"]} for c in cases]
-    levels = {"dtype": 3, "layout": len(LAYOUTS), "values": len(VALUE_CLASSES)}
+    levels = {"dtype": 3, "layout": len(DEFAULT_LAYOUTS), "values": len(DEFAULT_VALUE_CLASSES)}
     for a, b in combinations(levels, 2):
         seen = {(row[a], row[b]) for row in rows}
         assert len(seen) >= 0.8 * levels[a] * levels[b], (a, b)  # drawn at random: two thirds
