@@ -23,12 +23,13 @@ from gpuemu.corpus.population import Implementation, load_population
 from gpuemu.errors import UsageError
 from gpuemu.model.case import Case
 from gpuemu.model.op import Op
+from gpuemu.model.scores import Scores, merge_scores
 from gpuemu.model.value_class import VALUE_CLASSES
 from gpuemu.model.verdict import Status, Verdict
 from gpuemu.ops.registry import get_op
+from gpuemu.oracle.calibration import false_alarm_bound
 from gpuemu.planning.limits import LIMITS, Limits
 from gpuemu.planning.plan import make_plan
-from gpuemu.studies.scores import Scores, false_alarm_bound, merge_scores
 from gpuemu.studies.shards import Progress, default_jobs, device_name, run_shards, serve
 
 CASES_PER_ITEM = 4

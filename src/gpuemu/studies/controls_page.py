@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gpuemu.model.scores import EDGES, Scores
 from gpuemu.studies.page import describe_versions, drawing, has_matplotlib, make_table
-from gpuemu.studies.scores import EDGES, Scores
 
 Document = Mapping[str, Any]
 

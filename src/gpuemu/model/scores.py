@@ -10,7 +10,6 @@ from typing import Any
 
 # Upper ends of the bins; a last bin holds what is larger. 0 is a run whose every element is correctly rounded.
 EDGES = (0.0, 0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -59,33 +58,3 @@ class Scores:
 def merge_scores(table: dict[str, Any], key: str, document: Mapping[str, Any]) -> None:
     """Add the scores of a document to those under a key of a table of documents."""
     table[key] = (Scores.from_json(table.get(key)) + Scores.from_json(document)).to_json()
-
-
-def false_alarm_bound(runs: int, alarms: int = 0, confidence: float = CONFIDENCE) -> float:
-    """The largest rate of alarms that is compatible with these runs, at a confidence.
-
-    Clopper and Pearson's upper limit (Biometrika 26, 1934): the p with P(at most `alarms` of `runs`) = 1 -
-    confidence, by bisection; for no alarm 1 - (1 - confidence)^(1/n), about 3/n (the rule of three). It holds
-    for runs drawn as these were.
-    """
-    if runs == 0:
-        return 1.0
-    if alarms == 0:
-        return float(1.0 - (1.0 - confidence) ** (1.0 / runs))
-    low, high = alarms / runs, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if _at_most(alarms, runs, middle) > 1.0 - confidence else (low, middle)
-    return high
-
-
-def _at_most(alarms: int, runs: int, rate: float) -> float:
-    """P(at most `alarms`) of a binomial distribution."""
-    if rate >= 1.0:
-        return 1.0 if alarms >= runs else 0.0
-    logs = (
-        math.lgamma(runs + 1) - math.lgamma(k + 1) - math.lgamma(runs - k + 1)
-        + k * math.log(rate) + (runs - k) * math.log1p(-rate)
-        for k in range(alarms + 1)
-    )  # fmt: skip
-    return float(math.fsum(math.exp(value) for value in logs))
