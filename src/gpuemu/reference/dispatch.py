@@ -14,6 +14,7 @@ from gpuemu.reference.errors import UnsupportedReferenceError
 from gpuemu.reference.registry import FACTORIES, RULES, Call, Rule
 from gpuemu.reference.rules import load_rules
 from gpuemu.reference.rules.generic import generic
+from gpuemu.reference.selecting import SELECTORS, Selections
 
 load_rules()
 
@@ -24,6 +25,7 @@ class Evaluation:
     generic: names of the aten ops whose bound came from the generic rule, in order of first use.
     infinite_input: whether an input holds an infinity, so that not every infinity is the reference's own.
     permissions: what of the profile was made use of ("operand_rounding"), in order of first use.
+    selections: which tensors hold indices that were selected by comparing values.
     """
 
     def __init__(self, arithmetic: Arithmetic, infinite_input: bool = False) -> None:
@@ -31,6 +33,7 @@ class Evaluation:
         self.infinite_input = infinite_input
         self.generic: dict[str, None] = {}
         self.permissions: dict[str, None] = {}
+        self.selections = Selections()
 
     def make(self, value: torch.Tensor, error: torch.Tensor | None = None, raw: bool = False) -> Bounded:
         """A bounded tensor of this evaluation."""
@@ -38,6 +41,12 @@ class Evaluation:
 
     def apply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `func` gives; every float tensor among the results is a bounded one."""
+        result = self._answer(func, args, kwargs)
+        if self.selections or func in SELECTORS:
+            self.selections.observe(func, args, kwargs, result)
+        return result
+
+    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = Call(self, func, args, kwargs)
         if func in FACTORIES:
             return RULES[func](call)

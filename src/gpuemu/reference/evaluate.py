@@ -6,6 +6,7 @@ import contextlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ import torch
 from gpuemu.dtypes import dtype_name
 from gpuemu.errors import OpDefinitionError
 from gpuemu.model.case import Case
-from gpuemu.model.expected import Expected, ExpectedOutput
+from gpuemu.model.expected import Expected, ExpectedOutput, Selection
 from gpuemu.model.op import Op
 from gpuemu.reference.arithmetic import Arithmetic, make_arithmetic
 from gpuemu.reference.bounded import Bounded
@@ -23,6 +24,7 @@ from gpuemu.reference.dispatch import Evaluation, FollowingMode
 TAINT_CLAMP = 1e3
 
 Inputs = Mapping[str, torch.Tensor]
+NO_DECISIONS: Mapping[str, torch.Tensor] = MappingProxyType({})
 
 
 def evaluate(
@@ -32,6 +34,7 @@ def evaluate(
     profile: str,
     unit_roundoff: float | None = None,
     rigorous: bool = False,
+    decisions: Mapping[str, torch.Tensor] = NO_DECISIONS,
 ) -> Expected:
     """The expected outputs of a case and the bound per element.
 
@@ -40,6 +43,7 @@ def evaluate(
         profile: name of the arithmetic profile.
         unit_roundoff: 2^-53 gives the error of the float64 evaluation itself (ORACLE.md section 12.7).
         rigorous: bounds that hold for every sequence of roundings.
+        decisions: random decisions of the candidate, which the reference takes by keyword (`Recovered`).
 
     Returns:
         The outputs; or, if the reference raises or cannot be followed, none and the `problem` in one line.
@@ -51,9 +55,11 @@ def evaluate(
     infinite = any(x.is_floating_point() and _has_infinity(x) for x in inputs.values())
     evaluation = Evaluation(arithmetic, infinite)
     try:
-        results = run_reference(op, case, inputs, evaluation)
-        outputs = tuple(_to_output(op, case, i, result) for i, result in enumerate(results))
-        outputs = _mark_nan(op, case, inputs, outputs, arithmetic)
+        results = run_reference(op, case, inputs, evaluation, decisions)
+        selections = evaluation.selections.attach(results)
+        pairs = zip(results, selections, strict=True)
+        outputs = tuple(_to_output(op, case, i, *pair) for i, pair in enumerate(pairs))
+        outputs = _mark_nan(op, case, inputs, outputs, arithmetic, decisions)
     except (Exception, SystemExit) as error:  # whatever user code raises
         problem = f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
         return Expected((), profile, infinite_input=infinite, problem=problem)
@@ -62,7 +68,13 @@ def evaluate(
     )
 
 
-def run_reference(op: Op, case: Case, inputs: Inputs, evaluation: Evaluation) -> Sequence[Any]:
+def run_reference(
+    op: Op,
+    case: Case,
+    inputs: Inputs,
+    evaluation: Evaluation,
+    decisions: Mapping[str, torch.Tensor] = NO_DECISIONS,
+) -> Sequence[Any]:
     """The reference's results, one per output, followed by `evaluation`.
 
     Raises:
@@ -71,11 +83,12 @@ def run_reference(op: Op, case: Case, inputs: Inputs, evaluation: Evaluation) ->
     if op.reference is None:
         raise OpDefinitionError(f"op {op.name!r} has no reference")
     arguments = [_wrap(evaluation, x) for x in inputs.values()]
+    decided = {name: _wrap(evaluation, x) for name, x in decisions.items()}
     device = next(iter(inputs.values())).device
     # Tensors that the reference makes itself belong beside its inputs.
     placed: Any = torch.device(device) if device.type != "cpu" else contextlib.nullcontext()
     with torch.no_grad(), placed, FollowingMode(evaluation):
-        result = op.reference(*arguments, **case.params)
+        result = op.reference(*arguments, **case.params, **decided)
     return result if isinstance(result, (tuple, list)) else (result,)
 
 
@@ -94,7 +107,9 @@ def _has_infinity(x: torch.Tensor) -> bool:
     return math.isinf(low) or math.isinf(high)
 
 
-def _to_output(op: Op, case: Case, index: int, result: Any) -> ExpectedOutput:
+def _to_output(
+    op: Op, case: Case, index: int, result: Any, selection: Selection | None = None
+) -> ExpectedOutput:
     if not isinstance(result, torch.Tensor):
         raise TypeError(f"the reference's output {index} is a {type(result).__name__}, not a tensor")
     value, error = (result.value, result.error) if type(result) is Bounded else (result, None)
@@ -107,26 +122,47 @@ def _to_output(op: Op, case: Case, index: int, result: Any) -> ExpectedOutput:
         bound = torch.zeros(value.shape, dtype=torch.float64, device=value.device)
     else:
         bound = error.to(torch.float64)
-    return ExpectedOutput(value, bound, dtype)
+    return ExpectedOutput(value, bound, dtype, selection=selection)
 
 
 def _mark_nan(
-    op: Op, case: Case, inputs: Inputs, outputs: tuple[ExpectedOutput, ...], arithmetic: Arithmetic
+    op: Op,
+    case: Case,
+    inputs: Inputs,
+    outputs: tuple[ExpectedOutput, ...],
+    arithmetic: Arithmetic,
+    decisions: Mapping[str, torch.Tensor],
 ) -> tuple[ExpectedOutput, ...]:
     """Tell NaN that comes from an input NaN from NaN that infinities and large numbers made (section 3)."""
-    nan = [o.value.is_floating_point() and _has_nan(o.value) for o in outputs]
-    if not any(nan):
+    nan = [_has_nan(output.value) for output in outputs]
+    selects_nan = [o.selection is not None and _has_nan(o.selection.scores) for o in outputs]
+    if not any(nan + selects_nan):
         return outputs
     tame = {name: _tame(x) if x.is_floating_point() else x for name, x in inputs.items()}
-    results = run_reference(op, case, tame, Evaluation(arithmetic))
-    return tuple(
+    evaluation = Evaluation(arithmetic)
+    results = run_reference(op, case, tame, evaluation, decisions)
+    marked = [
         replace(output, expects_nan=_is_nan(result) & output.value.isnan()) if has_nan else output
         for output, has_nan, result in zip(outputs, nan, results, strict=True)
-    )
+    ]
+    if any(selects_nan):
+        selections = evaluation.selections.attach(results)
+        marked = [_mark_scores(*pair) for pair in zip(marked, selections, strict=True)]
+    return tuple(marked)
+
+
+def _mark_scores(output: ExpectedOutput, tame: Selection | None) -> ExpectedOutput:
+    """An output of indices with the scores marked that are NaN because of an input NaN."""
+    if output.selection is None or not _has_nan(output.selection.scores):
+        return output
+    nan = output.selection.scores.isnan()
+    known = tame is not None and tame.scores.shape == nan.shape
+    expects = nan & tame.scores.isnan() if known and tame is not None else torch.zeros_like(nan)
+    return replace(output, selection=replace(output.selection, expects_nan=expects))
 
 
 def _has_nan(x: torch.Tensor) -> bool:
-    return x.numel() > 0 and math.isnan(float(torch.aminmax(x)[0]))
+    return x.is_floating_point() and x.numel() > 0 and math.isnan(float(torch.aminmax(x)[0]))
 
 
 def _is_nan(result: torch.Tensor) -> torch.Tensor:
