@@ -39,8 +39,8 @@ class Settings:
 
     profile None: what the op's contract says for the case's dtype. confirm: what a first failure must survive
     (`gpuemu.confirmation.confirm`); None takes the first verdict as it is. rigorous: bounds that no sequence of
-    roundings exceeds. constant: what calibration multiplies bounds by, at least 1. observers: see each case
-    with its outputs and its verdict (an audit, the arithmetic fingerprint), and change neither.
+    roundings exceeds. constants: what calibration multiplies bounds by, per dtype, at least 1. observers: see
+    each case with its outputs and its verdict (an audit, the arithmetic fingerprint), and change neither.
     """
 
     device: str = "cpu"
@@ -49,7 +49,7 @@ class Settings:
     scope: Scope = nullcontext
     confirm: Confirm | None = None
     rigorous: bool = False
-    constant: float = 1.0
+    constants: Mapping[str, float] = field(default_factory=dict)
     observers: Sequence[Observer] = ()
 
 
@@ -123,12 +123,13 @@ class Campaign:
         """The float64 answer with its bound under a profile, and what the oracle accepts; kept."""
         profile = profile or self.settings.profile or self.op.contract.profile_for(case.dtype)
         settings = self.settings
-        key = (self.op.digest, case.id, profile, settings.device, settings.rigorous, settings.constant)
+        constant = settings.constants.get(case.dtype, 1.0)
+        key = (self.op.digest, case.id, profile, settings.device, settings.rigorous, constant)
         judged = self.shared.expected.get(key)
         if judged is None:
             inputs = self.prepare(case).inputs
             expected = evaluate.evaluate(self.op, case, inputs, profile, rigorous=settings.rigorous)
-            expected = bounds.scale(expected, settings.constant)
+            expected = bounds.scale(expected, constant)
             judged = Judged(expected, bounds.accept(expected, self.op.contract))
             self.shared.expected.put(key, judged, judged.size_bytes)
         return judged

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gpuemu import environment
@@ -21,6 +22,7 @@ from gpuemu.corpus import catalogue
 from gpuemu.errors import UnsupportedEnvironmentError, UsageError
 from gpuemu.exactness import is_exact
 from gpuemu.fingerprint import FingerprintObserver
+from gpuemu.model.calibration import load_calibration
 from gpuemu.model.candidate import Candidate
 from gpuemu.model.case import Plan
 from gpuemu.model.op import Op
@@ -29,6 +31,7 @@ from gpuemu.model.record import Minimal, Record, Report, Run
 from gpuemu.model.verdict import Adequacy, Kind, Status
 from gpuemu.ops.registry import get_op, load_ops
 from gpuemu.oracle import adequacy
+from gpuemu.oracle.calibration import find_constants, find_drift
 from gpuemu.planning.plan import make_plan
 from gpuemu.run.guards import GUARDS
 from gpuemu.shrink import shrink as shrink_case
@@ -75,6 +78,7 @@ def check(
     profile: str | None = None,
     strategy: str = "covering",
     guards: Sequence[str] | None = None,
+    calibration: Path | None = None,
     store: bool | Path = True,
     shrink: bool = True,
     progress: Progress | None = None,
@@ -87,6 +91,7 @@ def check(
         budget: number of cases. seed: None draws one; it is in the report.
         device: "cpu" or "cuda". dtypes, layouts, value_classes: None takes the op's.
         profile: judge under this profile instead of the contract's.
+        calibration: a file that `gpuemu calibrate` wrote; it may widen bounds, and says where errors drift.
         guards: None takes those of the tier. store: True keeps records under `.gpuemu`, a path elsewhere.
         shrink: make the first failing case smaller. progress: called after each case.
 
@@ -106,9 +111,11 @@ def check(
     )  # fmt: skip
     candidate = subject.load(device)
     loader.check_call(candidate, subject.op)
+    calibrated = None if calibration is None else load_calibration(calibration)
+    constants = {} if calibrated is None else find_constants(calibrated, subject.op, profile)
     fingerprint = FingerprintObserver()
-    campaign = make_campaign(subject.op, candidate, device, profile, guards, (fingerprint,))
-    run = _make_run(subject, candidate, plan, device, profile)
+    campaign = make_campaign(subject.op, candidate, device, profile, guards, (fingerprint,), constants)
+    run = _make_run(subject, candidate, plan, campaign.settings)
     with _open_store(store, run) as kept:
         records = []
         for record in campaign.run(plan):
@@ -118,7 +125,8 @@ def check(
                 progress(len(records), len(plan.cases), record)
         minimal = _shrink_first_failure(campaign, records) if shrink else None
         report = make_report(run, records, minimal, time.perf_counter() - started)
-        report = replace(report, fingerprint=fingerprint.summarise())
+        drift = find_drift(records, calibrated, subject.op) if calibrated is not None else ()
+        report = replace(report, fingerprint=fingerprint.summarise(), drift=drift)
         kept.finish(report)
     return report
 
@@ -179,6 +187,7 @@ def make_campaign(
     profile: str | None = None,
     guards: Sequence[str] | None = None,
     observers: Sequence[Observer] = (),
+    constants: Mapping[str, float] = MappingProxyType({}),
 ) -> Campaign:
     """A campaign with the tier's scope and guards."""
     if guards is None:
@@ -187,8 +196,9 @@ def make_campaign(
         guards = tuple(guard for guard in GUARDS if not (interpreted and guard == "repeat"))
     scope = loader.tier_scope(device, candidate)
     settings = Settings(
-        device=device, profile=profile, guards=guards, scope=scope, confirm=confirm, observers=observers
-    )
+        device=device, profile=profile, guards=guards, scope=scope, confirm=confirm, observers=observers,
+        constants=constants,
+    )  # fmt: skip
     return Campaign(op, candidate, settings)
 
 
@@ -232,7 +242,7 @@ def _shrink_first_failure(campaign: Campaign, records: Sequence[Record]) -> Mini
     return shrink_case(campaign, failing[0]) if failing else None
 
 
-def _make_run(subject: Subject, candidate: Candidate, plan: Plan, device: str, profile: str | None) -> Run:
+def _make_run(subject: Subject, candidate: Candidate, plan: Plan, settings: Settings) -> Run:
     now = datetime.now(UTC)
     return Run(
         id=make_run_id(now, os.urandom(RUN_ID_ENTROPY_BYTES)),
@@ -243,11 +253,13 @@ def _make_run(subject: Subject, candidate: Candidate, plan: Plan, device: str, p
         plan_digest=plan.digest,
         strategy=plan.strategy,
         seed=plan.seed,
-        device=device,
-        profile=profile,
+        device=settings.device,
+        profile=settings.profile,
         started=now.isoformat(timespec="seconds"),
         source_digest=candidate.source_digest,
         contract=subject.op.contract.to_json(),
+        rigorous=settings.rigorous,
+        constants=settings.constants,
         environment=environment.describe(),
         notes=(*plan.notes, *candidate.notes),
     )

@@ -26,7 +26,7 @@ from typing import Any
 from gpuemu import environment
 from gpuemu.dtypes import DTYPES
 from gpuemu.errors import ConfigurationError
-from gpuemu.model.op import LAYOUTS
+from gpuemu.model.contract import DEFAULT_LAYOUTS, LAYOUTS
 from gpuemu.model.profile import PROFILES
 
 FILE_NAME = "gpuemu.toml"
@@ -47,6 +47,7 @@ class Configuration:
     strategy: str | None = None
     strict: bool | None = None
     store: Path | None = None
+    calibration: Path | None = None
     source: Path | None = None
 
     @property
@@ -90,6 +91,7 @@ _KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "strategy": (_is_text, "the name of a strategy"),
     "strict": (lambda value: isinstance(value, bool), "true or false"),
     "store": (_is_text, "the path of a folder"),
+    "calibration": (_is_text, "the path of a file that `gpuemu calibrate` wrote"),
 }
 
 
@@ -147,10 +149,11 @@ def _read(path: Path) -> dict[str, Any]:
 def _make_configuration(source: Path, table: Mapping[str, Any]) -> Configuration:
     values = dict(table)
     if values.get("layouts") == "all":
-        values["layouts"] = LAYOUTS
+        values["layouts"] = DEFAULT_LAYOUTS
     for key in ("dtypes", "layouts"):
         if key in values:
             values[key] = tuple(values[key])
-    if "store" in values:
-        values["store"] = source.parent / Path(values["store"]).expanduser()
+    for key in ("store", "calibration"):
+        if key in values:
+            values[key] = source.parent / Path(values[key]).expanduser()
     return Configuration(**values, source=source)

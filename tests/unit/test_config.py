@@ -8,7 +8,7 @@ import pytest
 
 from gpuemu.config import Configuration, load_configuration
 from gpuemu.errors import ConfigurationError
-from gpuemu.model.op import LAYOUTS
+from gpuemu.model.contract import DEFAULT_LAYOUTS
 
 EVERYTHING = """
 seed = 18446744073709551615
@@ -83,7 +83,7 @@ def test_two_files_in_one_folder_are_rejected(tmp_path: Path) -> None:
 
 def test_all_layouts(tmp_path: Path) -> None:
     write(tmp_path, 'layouts = "all"\n')
-    assert load_configuration(tmp_path).layouts == LAYOUTS
+    assert load_configuration(tmp_path).layouts == DEFAULT_LAYOUTS
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_all_layouts(tmp_path: Path) -> None:
         ("dtypes = [['float32']]", "is not a list of names"),
         ("layouts = 'contiguous'", "layouts = 'contiguous' is not \"all\" or a list"),
         ("layouts = ['column']", 'is not "all" or a list of names from contiguous'),
-        ("profile = 'p2'", "profile = 'p2' is not one of P0, P1, PT, P2"),
+        ("profile = 'p2'", "profile = 'p2' is not one of P0, P1, PF, PT, P8, P2"),
         ("profile = ['P2']", r"profile = \['P2'\] is not one of"),
         ("strategy = 3", "strategy = 3 is not the name"),
         ("strict = 'yes'", "strict = 'yes' is not true or false"),

@@ -24,6 +24,7 @@ VERBS = {
     "check": "Check a kernel: find inputs on which it is wrong.",
     "replay": "Repeat a recorded case: same input bytes, same verdict?",
     "ops": "List the built-in ops, or show one; --corpus lists the kernels.",
+    "calibrate": "Measure what known-correct kernels score on this device.",
     "study": "Run a study and show its figures.",
     "doctor": "Say what is installed and which tiers work.",
 }

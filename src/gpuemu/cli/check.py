@@ -43,8 +43,11 @@ _CONFIGURED = {
               help="Only this dtype (float32, float16, bfloat16); may be repeated.")  # fmt: skip
 @click.option("--layouts", callback=options.parse_layouts, metavar="LIST",
               help=f"all, or names from {', '.join(LAYOUTS)}, separated by commas.")  # fmt: skip
-@click.option("--profile", metavar="P", help="Judge under this profile: P0, P1, PT or P2 (default: the op's).")
+@click.option("--profile", metavar="P",
+              help="Judge under this profile: P0, P1, PF, PT, P8 or P2 (default: the op's).")  # fmt: skip
 @click.option("--strategy", metavar="NAME", help=f"How cases are planned (default {DEFAULT_STRATEGY}).")
+@click.option("--calibration", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="A file that `gpuemu calibrate` wrote: report errors that drift from it.")  # fmt: skip
 @click.option("--shrink/--no-shrink", default=True, help="Make the first failing case small (default).")
 @click.option("--store/--no-store", default=True, help="Keep a record of every case (default).")
 @click.option("--strict/--no-strict", default=None, help="Let suspicious and nan_semantics count as failures.")
@@ -83,6 +86,7 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
                 layouts=_first(flags["layouts"], configuration.layouts),
                 profile=_first(flags["profile"], configuration.profile),
                 strategy=_first(flags["strategy"], configuration.strategy, DEFAULT_STRATEGY),
+                calibration=_first(flags["calibration"], configuration.calibration),
                 store=store,
                 shrink=flags["shrink"],
                 progress=follow,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gpuemu.config import LARGEST_SEED, is_device
-from gpuemu.model.op import LAYOUTS
+from gpuemu.model.contract import DEFAULT_LAYOUTS
 
 Function = Callable[..., Any]
 
@@ -59,4 +59,4 @@ def parse_layouts(
         return names
     if set(names) != {"all"}:
         raise click.BadParameter("'all' stands for every layout; give it alone", param=parameter)
-    return LAYOUTS
+    return DEFAULT_LAYOUTS

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuemu.model.calibration import Drift
 from gpuemu.model.case import Case
 from gpuemu.model.verdict import Adequacy, Fingerprint, Status, Verdict
 
@@ -52,7 +53,7 @@ class Run:
 
     op_target: how to find the op again (a built-in name or file.py::name). mode: "inline" runs share the
     judge's process and say so. contract: every promise that the kernel was held to, defaults included.
-    rigorous, constant: as in `gpuemu.campaign.Settings`.
+    rigorous, constants: as in `gpuemu.campaign.Settings`.
     """
 
     id: str
@@ -70,7 +71,7 @@ class Run:
     mode: str = "inline"
     contract: Mapping[str, Any] = field(default_factory=dict)
     rigorous: bool = False
-    constant: float = 1.0
+    constants: Mapping[str, float] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -80,6 +81,7 @@ class Run:
         document["seed"] = str(self.seed)
         document["environment"] = dict(self.environment)
         document["contract"] = dict(self.contract)
+        document["constants"] = dict(self.constants)
         document["notes"] = list(self.notes)
         return document
 
@@ -107,6 +109,7 @@ class Report:
 
     status: of the whole run. records: in plan order. minimal: shrunk first failure, if any. seconds: wall time.
     fingerprint: per dtype, the tightest arithmetic that the kernel shows in benign cases.
+    drift: where it comes nearer to its bound than the controls of a calibration.
     """
 
     run: Run
@@ -117,6 +120,7 @@ class Report:
     minimal: Minimal | None = None
     seconds: float = 0.0
     fingerprint: Mapping[str, Fingerprint] = field(default_factory=dict)
+    drift: tuple[Drift, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -168,6 +172,7 @@ class Report:
                 "runs": self.minimal.runs,
             },
             "replay_command": self.replay_command,
+            "drift": [vars(drift) for drift in self.drift],
             "fingerprint": {dtype: vars(found) for dtype, found in self.fingerprint.items()},
             "records": [record.to_json() for record in self.records],
             "seconds": self.seconds,

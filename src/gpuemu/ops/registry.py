@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
@@ -24,7 +25,7 @@ def load_ops() -> dict[str, Op]:
         for op in import_module(f"gpuemu.ops.{family}").OPS:
             if op.name in ops:
                 raise OpDefinitionError(f"op {op.name!r} is defined twice (second time in {family})")
-            ops[op.name] = op
+            ops[op.name] = op if op.family else replace(op, family=family)
     return ops
 
 

@@ -8,7 +8,12 @@ tight threshold always leaks under another input distribution.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from gpuemu.model.calibration import Calibration, Drift
+from gpuemu.model.op import Op
+from gpuemu.model.record import Record
+from gpuemu.model.verdict import Status
 
 CONFIDENCE = 0.95
 HEADROOM = 2.0  # a healthy rule leaves this factor above the worst control
@@ -74,3 +79,29 @@ def _at_most(alarms: int, runs: int, rate: float) -> float:
         for k in range(alarms + 1)
     )  # fmt: skip
     return float(math.fsum(math.exp(value) for value in logs))
+
+
+def find_constants(calibration: Calibration, op: Op, profile: str | None = None) -> dict[str, float]:
+    """The constants above 1 per dtype of an op; profile None takes the contract's."""
+    entries = (calibration.find(op.family, profile or op.contract.profile_for(d), d) for d in op.dtypes)
+    return {entry.dtype: entry.constant for entry in entries if entry is not None and entry.constant > 1.0}
+
+
+def find_drift(records: Iterable[Record], calibration: Calibration, op: Op) -> tuple[Drift, ...]:
+    """Dtypes in which a passing kernel comes nearer to its bound than any control did.
+
+    By exchangeability a correct run does so with probability 1/(n + 1) (`conformal_rate`), so over the cases of
+    one check it is rare, and no failure: errors have grown against what is known to be possible.
+    """
+    largest: dict[tuple[str, str], float] = {}
+    for record in records:
+        verdict = record.verdict
+        if verdict.status is Status.PASS and verdict.errors is not None:
+            key = (verdict.profile, record.case.dtype)
+            largest[key] = max(largest.get(key, 0.0), verdict.errors.max_bound_units)
+    drifts = []
+    for (profile, dtype), score in largest.items():
+        entry = calibration.find(op.family, profile, dtype)
+        if entry is not None and score * entry.constant > entry.largest:
+            drifts.append(Drift(dtype, profile, score * entry.constant, entry.largest, entry.runs))
+    return tuple(drifts)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuemu.model.record import Record, Report
 from gpuemu.model.verdict import Adequacy, Flag, Status
+from gpuemu.report.calibration import drift_lines
 from gpuemu.report.failure import evidence_lines, kind_lines, kind_of, replay_line
 from gpuemu.report.fingerprint import fingerprint_lines
 from gpuemu.report.text import (
@@ -77,6 +78,7 @@ def _report_lines(report: Report, verdict: Line, verbose: bool, stored: bool) ->
     if report.failures:
         yield from kind_lines(report)
     yield from _remark_lines(report)
+    yield from drift_lines(report.drift)
     if not report.failures:
         yield from fingerprint_lines(report.fingerprint)
     if verbose:

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 
 from gpuemu.errors import TargetError, UnsupportedEnvironmentError
-from gpuemu.model.op import LAYOUTS
+from gpuemu.model.contract import DEFAULT_LAYOUTS
 from gpuemu.model.verdict import Status
 from report_builders import make_case, make_minimal, make_record, make_report, make_run
 
@@ -32,6 +32,7 @@ def test_defaults(run: Run, fake_check: Any) -> None:
         "dtypes": None,
         "layouts": None,
         "profile": None,
+        "calibration": None,
         "strategy": "covering",
         "store": Path(".gpuemu"),
         "shrink": True,
@@ -64,8 +65,8 @@ def test_flags_reach_check(run: Run, fake_check: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "layouts"),
     [
-        ("all", LAYOUTS),
-        ("all,all", LAYOUTS),
+        ("all", DEFAULT_LAYOUTS),
+        ("all,all", DEFAULT_LAYOUTS),
         ("contiguous", ("contiguous",)),
         ("row_gap,strided", ("row_gap", "strided")),
     ],
