@@ -1,7 +1,8 @@
-"""Layouts: where a tensor's elements lie in memory. Values never depend on them.
+"""Layouts: where a tensor's elements lie in memory. Values never depend on them, but for "expanded".
 
 Every layout is a view of a storage whose other elements, the gaps, hold a loud value, so that a kernel which
-assumes other strides than it was given reads something that shows.
+assumes other strides than it was given reads something that shows. An expanded tensor is one element in
+memory, whatever its shape: beyond it there is nothing to read.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def geometry(shape: Shape, layout: str) -> Geometry:
     - strided: every second element, so the last axis has stride 2.
     - row_gap: `ROW_GAP` elements after every row; of rank 1, the one row is contiguous before a tail.
     - offset: row-major from element 1 on, hence not 16-byte aligned for elements of at most 8 bytes.
+    - expanded: stride 0 along every axis; all elements are one and the same, as in the gradient that
+      `loss.sum().backward()` hands on.
 
     Raises:
         UsageError: `layout` is unknown.
@@ -44,6 +47,8 @@ def geometry(shape: Shape, layout: str) -> Geometry:
     if layout not in LAYOUTS:
         raise UsageError(f"unknown layout {layout!r}; known: {', '.join(LAYOUTS)}")
     size = math.prod(shape)
+    if layout == "expanded":
+        return Geometry((0,) * len(shape), 0, min(size, 1))
     if layout == "transposed" and len(shape) >= 2:
         *batch, row, column = _row_major((*shape[:-2], shape[-1], shape[-2]))
         return Geometry((*batch, column, row), 0, size)
@@ -68,17 +73,29 @@ def _row_major(shape: Shape) -> Shape:
 def apply(tensor: torch.Tensor, layout: str) -> torch.Tensor:
     """A tensor of the same values, shape, dtype and device in `layout`; `tensor` itself if it is so already.
 
+    Expanded, every element has the value of the first one that is not zero, else zero.
+
     Raises:
         UsageError: `layout` is unknown.
     """
     strides, storage_offset, storage_size = geometry(tuple(tensor.shape), layout)
     if layout == "contiguous" and tensor.stride() == strides and tensor.storage_offset() == 0:
         return tensor
+    if layout == "expanded":
+        return _one_element(tensor).as_strided(tensor.shape, strides)
     storage = torch.empty(storage_size, dtype=tensor.dtype, device=tensor.device)
     if storage_size > tensor.numel():
         storage.fill_(gap_value(tensor))
     view = storage.as_strided(tensor.shape, strides, storage_offset)
     return view.copy_(tensor)
+
+
+def _one_element(tensor: torch.Tensor) -> torch.Tensor:
+    """The first element that is not zero, else the first, as a tensor of one element; empty for an empty one."""
+    flat = tensor.contiguous().view(-1)
+    # As bytes of a comparison, which every dtype has; argmax gives the first of equals.
+    place = int((flat != 0).view(torch.uint8).argmax()) if flat.numel() else 0
+    return flat[place : place + 1].clone()
 
 
 def gap_value(tensor: torch.Tensor) -> float | int | bool:

@@ -146,6 +146,13 @@ def all_equal(streams: Streams, shape: Shape) -> Iterator[Values]:
             yield np.full(min(_CHUNK, count - begin), value)
 
 
+def ones(streams: Streams, shape: Shape) -> Iterator[Values]:  # noqa: ARG001 - a generator's signature
+    """Yield 1 for every element."""
+    count = math.prod(shape)
+    for begin in range(0, count, _CHUNK):
+        yield np.ones(min(_CHUNK, count - begin))
+
+
 def sparse_nonfinite(streams: Streams, shape: Shape) -> Iterator[Values]:
     """Yield bell values with one NaN, +inf or -inf (equally likely) in each row with probability 1/4.
 
@@ -200,4 +207,5 @@ VALUE_CLASS_GENERATORS: dict[str, Generator] = {
     "impulse": impulse,
     "all_equal": all_equal,
     "sparse_nonfinite": sparse_nonfinite,
+    "ones": ones,
 }

@@ -39,6 +39,7 @@ VALUE_CLASSES = {
             "ABEHN",
             default=False,
         ),
+        ValueClass("ones", "1 everywhere: the upstream gradient of a sum", "M", default=False),
     )
 }
 DEFAULT_VALUE_CLASSES = tuple(name for name, value_class in VALUE_CLASSES.items() if value_class.default)

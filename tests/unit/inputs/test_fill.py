@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from gpuemu.errors import OpDefinitionError, UsageError
 from gpuemu.inputs import layouts
 from gpuemu.inputs.fill import clone, inputs_digest, make_inputs, tensors_digest, to_device
+from gpuemu.inputs.value_classes import VALUE_CLASS_GENERATORS
 from gpuemu.model.case import Case
-from gpuemu.model.op import LAYOUTS, Dim, Op, Tensor
-from gpuemu.model.value_class import VALUE_CLASSES
+from gpuemu.model.contract import DEFAULT_LAYOUTS, LAYOUTS
+from gpuemu.model.op import Dim, Op, Tensor
 
 FLOATS = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
 DIMS = {"B": Dim(0, 64), "N": Dim(0, 4096), "V": Dim(0, 4096)}
@@ -68,8 +69,8 @@ cases = st.builds(
     ),
     ops,
     st.sampled_from(FLOATS),
-    st.sampled_from(LAYOUTS),
-    st.sampled_from(sorted(VALUE_CLASSES)),
+    st.sampled_from(DEFAULT_LAYOUTS),
+    st.sampled_from(sorted(VALUE_CLASS_GENERATORS)),
     st.integers(0, 5),
     st.integers(0, 9),
     st.integers(0, 2**64 - 1),
@@ -181,6 +182,12 @@ GOLDEN = {
     ("plain", "float32", "contiguous", "sparse_nonfinite"): (
         "260bf51bb05cab748f85931bc7f8f25faa652bbd139628b93186f6655213caef"
     ),
+    ("plain", "float32", "contiguous", "ones"): (
+        "72bddbf6c37bbfdd488776e94f8b230a377511138fa98481f03bf6b7291a523d"
+    ),
+    ("plain", "float32", "expanded", "bell"): (
+        "adb030970ad56e5ce3850c6894ebd6672f19da99bc5baa7be588cc72d7cf8daf"
+    ),
     ("plain", "float16", "transposed", "bell"): (
         "c516ba23462cebcacf5057f8687d26f1156f3e36086f1cfd7fec4881497ab51d"
     ),
@@ -215,7 +222,7 @@ def test_the_bytes_of_a_case_never_change(key: tuple[str, str, str, str]) -> Non
 def test_the_golden_cases_cover_every_class_layout_and_op() -> None:
     ops_seen, dtypes_seen, layouts_seen, classes_seen = (set(column) for column in zip(*GOLDEN, strict=True))
     assert ops_seen == {"plain", "mixed"} and {"float32", "float16", "bfloat16"} <= dtypes_seen
-    assert layouts_seen == set(LAYOUTS) and classes_seen == VALUE_CLASSES.keys()
+    assert layouts_seen == set(LAYOUTS) and classes_seen == VALUE_CLASS_GENERATORS.keys()
 
 
 # --- copies --------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gpuemu.errors import UsageError
 from gpuemu.inputs import layouts
 from gpuemu.inputs.layouts import ROW_GAP, apply, effective, geometry
-from gpuemu.model.op import LAYOUTS
+from gpuemu.model.contract import DEFAULT_LAYOUTS, LAYOUTS
 
 DTYPES = (
     torch.float64,
@@ -25,6 +25,8 @@ DTYPES = (
 )
 shapes = st.lists(st.integers(0, 4), max_size=4).map(tuple)
 layout_names = st.sampled_from(LAYOUTS)
+# Of these, every element has a place of its own.
+spread_layout_names = st.sampled_from(DEFAULT_LAYOUTS)
 
 
 def counted(shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -52,6 +54,10 @@ def storage_of(tensor: torch.Tensor) -> torch.Tensor:
         ((), "contiguous", (), 0, 1),
         ((), "offset", (), 1, 2),
         ((0, 3), "strided", (6, 2), 0, 0),
+        ((2, 3), "expanded", (0, 0), 0, 1),
+        ((5,), "expanded", (0,), 0, 1),
+        ((), "expanded", (), 0, 1),
+        ((0, 3), "expanded", (0, 0), 0, 0),
     ],
 )
 def test_strides_offset_and_storage_are_as_promised(
@@ -63,7 +69,7 @@ def test_strides_offset_and_storage_are_as_promised(
     assert storage_of(tensor).numel() == storage_size
 
 
-@given(shape=shapes, layout=layout_names, dtype=st.sampled_from((*DTYPES, torch.bool)))
+@given(shape=shapes, layout=spread_layout_names, dtype=st.sampled_from((*DTYPES, torch.bool)))
 def test_values_stay_and_gaps_are_loud(shape: tuple[int, ...], layout: str, dtype: torch.dtype) -> None:
     plain = counted(shape, dtype) if dtype != torch.bool else counted(shape) < 0
     tensor = apply(plain, layout)
@@ -77,6 +83,29 @@ def test_values_stay_and_gaps_are_loud(shape: tuple[int, ...], layout: str, dtyp
         assert torch.isnan(gaps).all()
     else:
         assert (gaps == (True if dtype == torch.bool else max(tensor.flatten().tolist(), default=0))).all()
+
+
+@given(shape=shapes, dtype=st.sampled_from((*DTYPES, torch.bool)))
+def test_an_expanded_tensor_is_one_element_in_memory(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    plain = counted(shape, dtype) if dtype != torch.bool else counted(shape) > 0
+    tensor = apply(plain, "expanded")
+    assert tensor.dtype == dtype and tensor.shape == plain.shape
+    assert storage_of(tensor).numel() == min(plain.numel(), 1)
+    assert torch.equal(tensor.double(), torch.ones(shape, dtype=torch.float64))
+
+
+def test_an_expanded_tensor_holds_the_first_element_that_is_not_zero() -> None:
+    assert apply(torch.tensor([[0.0, -0.0], [3.0, 5.0]]), "expanded").tolist() == [[3.0, 3.0], [3.0, 3.0]]
+    assert apply(torch.tensor([0.0, math.nan, 1.0]), "expanded").isnan().all()
+    assert apply(torch.zeros(3), "expanded").tolist() == [0.0, 0.0, 0.0]
+
+
+def test_an_expanded_tensor_is_what_the_gradient_of_a_sum_is() -> None:
+    seen = []
+    leaf = torch.zeros(2, 3, requires_grad=True)
+    leaf.register_hook(lambda gradient: seen.append(gradient))
+    leaf.sum().backward()
+    assert apply(torch.ones(2, 3), "expanded").stride() == seen[0].stride() == (0, 0)
 
 
 @given(shape=shapes)
@@ -133,6 +162,11 @@ def test_integer_gaps_stay_valid_as_indices() -> None:
         ((1, 1), "offset", "offset"),
         ((0, 3), "offset", "contiguous"),
         ((3, 0), "row_gap", "contiguous"),
+        ((2, 3), "expanded", "expanded"),
+        ((1, 3), "expanded", "expanded"),
+        ((1, 1), "expanded", "contiguous"),
+        ((), "expanded", "contiguous"),
+        ((0, 3), "expanded", "contiguous"),
     ],
 )
 def test_effective_layout(shape: tuple[int, ...], layout: str, truth: str) -> None:
@@ -148,7 +182,7 @@ def test_effective_agrees_with_torch_on_what_is_contiguous(shape: tuple[int, ...
         assert (truth == "offset") == (tensor.storage_offset() != 0)
 
 
-@given(shape=shapes, layout=layout_names)
+@given(shape=shapes, layout=spread_layout_names)
 def test_a_layout_that_is_effectively_another_reads_memory_in_the_same_pattern(
     shape: tuple[int, ...], layout: str
 ) -> None:
