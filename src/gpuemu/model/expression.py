@@ -88,7 +88,8 @@ def evaluate_number(text: str, values: Mapping[str, Any]) -> int | float:
         OpDefinitionError: a name is missing or a division by zero happens.
     """
     try:
-        return _evaluate(parse(text), values)
+        number: int | float = _evaluate(parse(text), values)
+        return number
     except KeyError as error:
         raise OpDefinitionError(f"expression {text!r} names unknown dim {error.args[0]!r}") from None
     except ZeroDivisionError:

@@ -212,9 +212,7 @@ class Op:
 
     def output_shapes(self, dims: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
         """The declared shapes of the outputs for given dims; empty where none is declared."""
-        return tuple(
-            tuple(expression.evaluate(axis, dims) for axis in text.split()) for text in self.outputs
-        )
+        return tuple(tuple(expression.evaluate(axis, dims) for axis in text.split()) for text in self.outputs)
 
     def admits(self, dims: Mapping[str, int]) -> bool:
         """Whether dims lie in their domains and fulfil every constraint."""
@@ -251,7 +249,7 @@ class Op:
         for decision in self.recovered.values():
             functions += [decision.recover, decision.among, decision.probabilities]
         texts = [_function_digest(function) for function in functions if function is not None]
-        document = {"schema": self.schema, "contract": repr(self.contract), "reference": texts}
+        document: dict[str, Any] = {"schema": self.schema, "contract": repr(self.contract), "reference": texts}
         if self.outputs:
             rates = {name: decision.rate for name, decision in self.recovered.items()}
             document["decisions"] = [list(self.outputs), rates, self.residual_limit]

@@ -14,7 +14,8 @@ import torch
 
 from gpuemu.dtypes import DType, get_dtype, torch_dtype
 from gpuemu.model.contract import DEFAULT_CONTRACT, Contract, NanPolicy
-from gpuemu.model.expected import Expected, ExpectedOutput
+from gpuemu.model.expected import Expected, ExpectedOutput, Selection
+from gpuemu.oracle import selection as indices
 from gpuemu.oracle.nonfinite import Masks, allow, classify
 from gpuemu.rounding import half_ulp, round_to
 
@@ -39,7 +40,7 @@ class OutputAcceptance:
     lower, upper: smallest and largest accepted value; rounded: the expected value correctly rounded. All have
     the output's shape and its storage dtype (float32, which is exact, for 8-bit floats, since torch cannot
     compare those). masks: None where every element is settled by lower <= y <= upper. judged: how many elements
-    are judged.
+    are judged. selection: set for an output of selected indices, which it alone settles.
     """
 
     lower: torch.Tensor
@@ -49,9 +50,12 @@ class OutputAcceptance:
     masks: Masks | None
     elements: int
     judged: int
+    selection: Selection | None = None
 
     def contains(self, actual: torch.Tensor, nan: NanPolicy = "report") -> torch.Tensor:
         """Whether each element of `actual` (storage dtype, same shape) is acceptable: a bool tensor."""
+        if self.selection is not None:
+            return indices.contains(actual, self.selection, nan)
         actual = comparable(actual)
         inside = (actual >= self.lower) & (actual <= self.upper)  # false for NaN
         return inside if self.masks is None else allow(inside, actual, self.masks, nan)
@@ -71,16 +75,20 @@ def comparable(tensor: torch.Tensor) -> torch.Tensor:
 
 def accept(expected: Expected, contract: Contract = DEFAULT_CONTRACT) -> Acceptance:
     """The acceptance intervals and masks of every output."""
-    del contract
-    return Acceptance(tuple(_accept_output(output, expected.infinite_input) for output in expected.outputs))
+    infinite = expected.infinite_input
+    return Acceptance(tuple(_accept_output(output, infinite, contract) for output in expected.outputs))
 
 
 def scale(expected: Expected, constant: float) -> Expected:
     """Every bound times a constant, which calibration may only raise above 1 (section 6)."""
     if constant == 1.0:
         return expected
-    outputs = tuple(replace(output, bound=output.bound * constant) for output in expected.outputs)
-    return replace(expected, outputs=outputs)
+    return replace(expected, outputs=tuple(_scale_output(output, constant) for output in expected.outputs))
+
+
+def _scale_output(output: ExpectedOutput, constant: float) -> ExpectedOutput:
+    selection = output.selection and indices.scale(output.selection, constant)
+    return replace(output, bound=output.bound * constant, selection=selection)
 
 
 def coarsen(expected: Expected) -> Expected:
@@ -93,6 +101,9 @@ def coarsen(expected: Expected) -> Expected:
 
 
 def _coarsen_output(output: ExpectedOutput) -> ExpectedOutput:
+    if output.selection is not None:
+        coarse = indices.coarsen(output.selection, GENERIC_FACTOR, GENERIC_ROW_SHARE)
+        return replace(output, selection=coarse)
     if not output.value.is_floating_point() or not output.value.numel():
         return output
     magnitude = output.value.abs().nan_to_num(nan=0.0, posinf=0.0)
@@ -115,10 +126,13 @@ def widen(expected: Expected, expected64: Expected) -> Expected:
     if expected64.problem is not None:
         return replace(expected, problem=expected64.problem)
     pairs = zip(expected.outputs, expected64.outputs, strict=True)
-    return replace(expected, outputs=tuple(_widen_output(output, own.bound) for output, own in pairs))
+    return replace(expected, outputs=tuple(_widen_output(*pair) for pair in pairs))
 
 
-def _widen_output(output: ExpectedOutput, own_error: torch.Tensor) -> ExpectedOutput:
+def _widen_output(output: ExpectedOutput, own: ExpectedOutput) -> ExpectedOutput:
+    if output.selection is not None:
+        return replace(output, selection=indices.widen(output.selection, own.selection))
+    own_error = own.bound
     if not bool((own_error != 0).any()):
         return output
     value, bound = output.value, output.bound
@@ -131,7 +145,9 @@ def _widen_output(output: ExpectedOutput, own_error: torch.Tensor) -> ExpectedOu
     return replace(output, bound=widened)
 
 
-def _accept_output(output: ExpectedOutput, infinite_input: bool) -> OutputAcceptance:
+def _accept_output(
+    output: ExpectedOutput, infinite_input: bool, contract: Contract = DEFAULT_CONTRACT
+) -> OutputAcceptance:
     dtype, value, bound = get_dtype(output.dtype), output.value, output.bound
     elements = value.numel()
     if dtype.is_float:
@@ -143,7 +159,11 @@ def _accept_output(output: ExpectedOutput, infinite_input: bool) -> OutputAccept
         masks = classify(value, bound, output.expects_nan, infinite_input, integer_output=not dtype.is_float)
         judged -= int(masks.unjudged.sum()) if masks.unjudged is not None else 0
     lower, upper, rounded = levels
-    return OutputAcceptance(lower, upper, rounded, dtype, masks, elements, judged)
+    selection = output.selection
+    if selection is not None:
+        selection = replace(selection, stable=selection.stable or contract.stable)
+        judged = indices.judged(selection)
+    return OutputAcceptance(lower, upper, rounded, dtype, masks, elements, judged, selection)
 
 
 def _float_levels(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from gpuemu.model.expected import Expected
+from gpuemu.model.expected import Expected, ExpectedOutput
 from gpuemu.model.observation import CandidateException, GuardFinding, Observation
 from gpuemu.model.op import Contract
 from gpuemu.model.verdict import ErrorDistribution, Flag, Kind, Status, Verdict, WorstElement
-from gpuemu.oracle.bounds import Acceptance, accept, coarsen
+from gpuemu.oracle.bounds import Acceptance, OutputAcceptance, accept, coarsen
 from gpuemu.oracle.distance import Measurement, measure
 from gpuemu.oracle.hints import hint
+from gpuemu.oracle.selection import at_choices
+from gpuemu.oracle.selection_text import explain
 from gpuemu.oracle.structure import structural_problem
 
 SUSPICIOUS_SCORE = 0.5  # section 6; healthy kernels stay far below
@@ -37,21 +41,30 @@ def judge(
         acceptance: of `expected`, as `bounds.accept` gives it.
         inputs: only for the hint "the output is this input".
     """
+    verdict = judge_form(observation, expected)
+    if verdict is not None:
+        return verdict
+    return _verdict_of_values(observation.outputs, expected, acceptance, contract, inputs)
+
+
+def judge_form(observation: Observation, expected: Expected) -> Verdict | None:
+    """What can be said before any value is looked at; None where the values must decide."""
     if expected.problem is not None:
         return Verdict(Status.INVALID, message=expected.problem, profile=expected.profile)
     if observation.exception is not None:
         return _verdict_of_exception(observation.exception, expected)
     if observation.malformed is not None:
-        return _fail(expected, Kind.SHAPE, observation.malformed)
+        return fail(expected, Kind.SHAPE, observation.malformed)
     problem = structural_problem(observation.outputs, expected.outputs)
     if problem is not None:
-        return _fail(expected, *problem)
+        return fail(expected, *problem)
     if observation.findings:
         return _verdict_of_findings(observation.findings, expected)
-    return _verdict_of_values(observation.outputs, expected, acceptance, contract, inputs)
+    return None if expected.rejection is None else fail(expected, *expected.rejection)
 
 
-def _fail(expected: Expected, kind: str, message: str, **details: Any) -> Verdict:
+def fail(expected: Expected, kind: str, message: str, **details: Any) -> Verdict:
+    """A failing verdict under the profile of `expected`."""
     return Verdict(Status.FAIL, kind, message, profile=expected.profile, generic=expected.generic, **details)
 
 
@@ -65,7 +78,7 @@ def _verdict_of_exception(exception: CandidateException, expected: Expected) -> 
 def _verdict_of_findings(findings: tuple[GuardFinding, ...], expected: Expected) -> Verdict:
     others = ", ".join(dict.fromkeys(finding.guard for finding in findings[1:]))
     message = findings[0].message + (f" (also: {others})" if others else "")
-    return _fail(expected, f"guard:{findings[0].guard}", message)
+    return fail(expected, f"guard:{findings[0].guard}", message)
 
 
 def _verdict_of_values(
@@ -77,29 +90,56 @@ def _verdict_of_values(
 ) -> Verdict:
     outputs = tuple(actual.detach() if actual.requires_grad else actual for actual in outputs)
     is_excused = bool(expected.generic) and not _is_gross(outputs, expected, contract)
-    triples = zip(outputs, expected.outputs, acceptance.outputs, strict=True)
-    parts = [measure(actual, output, accepted, contract.nan) for actual, output, accepted in triples]
+    pairs, parts = _measure_all(outputs, expected, acceptance, contract)
     number = max(range(len(parts)), key=lambda position: parts[position].score, default=0)
     errors = _distribution(parts, acceptance)
     worst = _worst_element(parts[number], number, outputs[number].shape) if parts else None
     if errors.exceeding and not is_excused:
         nonfinite = sum(part.nonfinite for part in parts) == errors.exceeding
         kind = Kind.NONFINITE if nonfinite else Kind.VALUE
-        pattern = hint(outputs[number], expected.outputs[number], acceptance.outputs[number], inputs)
+        pattern = hint(outputs[number], *pairs[number], inputs)
         flags = (Flag.GENERIC_BOUND,) if expected.generic else ()
-        message = _failure_message(errors, worst)
-        return _fail(expected, kind, message, worst=worst, errors=errors, hint=pattern, flags=flags)
+        message = _failure_message(errors, worst, outputs, pairs)
+        return fail(expected, kind, message, worst=worst, errors=errors, hint=pattern, flags=flags)
     swallowed = sum(part.swallowed for part in parts) if contract.nan == "report" else 0
     return _passing_verdict(expected, errors, worst, swallowed)
+
+
+Pair = tuple[ExpectedOutput, OutputAcceptance]
+
+
+def _measure_all(
+    outputs: tuple[torch.Tensor, ...], expected: Expected, acceptance: Acceptance, contract: Contract
+) -> tuple[list[Pair], list[Measurement]]:
+    """Every output beside what it is held against; selected scores must also suit the candidate's own indices.
+
+    Where no order is due (an unsorted top-k), they must suit those alone.
+    """
+    pairs: list[Pair] = list(zip(expected.outputs, acceptance.outputs, strict=True))
+    further: list[tuple[int, int, Measurement]] = []
+    for number, output in enumerate(expected.outputs):
+        selection = output.selection
+        if selection is None or selection.values is None or not output.value.numel():
+            continue
+        due = at_choices(outputs[number], expected.outputs[selection.values], selection)
+        accepted = accept(replace(expected, outputs=(due,)), contract).outputs[0]
+        if selection.ordered:
+            part = measure(outputs[selection.values], due, accepted, contract.nan)
+            further.append((number, selection.values, part))
+        else:
+            pairs[selection.values] = due, accepted
+    parts = [measure(actual, *pair, contract.nan) for actual, pair in zip(outputs, pairs, strict=True)]
+    for number, values, part in further:
+        if part.exceeding and not parts[number].exceeding + parts[values].exceeding:
+            parts[values] = part
+    return pairs, parts
 
 
 def _is_gross(outputs: tuple[torch.Tensor, ...], expected: Expected, contract: Contract) -> bool:
     """Whether outputs are wrong beyond what a generic bound leaves open."""
     coarse = coarsen(expected)
-    triples = zip(outputs, coarse.outputs, accept(coarse).outputs, strict=True)
-    return any(
-        measure(actual, output, accepted, contract.nan).exceeding for actual, output, accepted in triples
-    )
+    _, parts = _measure_all(outputs, coarse, accept(coarse, contract), contract)
+    return any(part.exceeding for part in parts)
 
 
 def _passing_verdict(
@@ -163,12 +203,26 @@ def _worst_element(part: Measurement, output: int, shape: torch.Size) -> WorstEl
     )
 
 
-def _failure_message(errors: ErrorDistribution, worst: WorstElement | None) -> str:
+def _failure_message(
+    errors: ErrorDistribution,
+    worst: WorstElement | None,
+    outputs: tuple[torch.Tensor, ...] = (),
+    pairs: Sequence[Pair] = (),
+) -> str:
     count = f"{errors.exceeding} of {errors.judged} elements are outside their bound"
     if worst is None:
         return count
     where = f"[{', '.join(map(str, worst.index))}]"
+    selection = pairs[worst.output][1].selection if pairs else None
+    if selection is not None:
+        actual = outputs[worst.output]
+        position = sum(i * s for i, s in zip(worst.index, _row_major_strides(actual.shape), strict=True))
+        return f"{count}; output {worst.output} at {where}: {explain(actual, selection, position)}"
     return (
         f"{count}; output {worst.output} at {where} is {worst.actual:.9g}, expected {worst.expected:.9g} "
         f"(error {worst.error_bound_units:.3g} bounds, {worst.error_ulp:.3g} ulp)"
     )
+
+
+def _row_major_strides(shape: torch.Size) -> list[int]:
+    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]

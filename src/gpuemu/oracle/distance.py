@@ -10,9 +10,10 @@ import torch
 
 from gpuemu.dtypes import DType
 from gpuemu.model.contract import NanPolicy
-from gpuemu.model.expected import ExpectedOutput
+from gpuemu.model.expected import ExpectedOutput, Selection
 from gpuemu.oracle.bounds import CHUNK_ELEMENTS, OutputAcceptance, comparable
 from gpuemu.oracle.nonfinite import Masks, allow, swallowed
+from gpuemu.oracle.selection import assess
 
 _EXPONENT_MASK = 0x7FF0000000000000
 _JUST_ABOVE_ONE = math.nextafter(1.0, 2.0)
@@ -61,6 +62,8 @@ def measure(
     total = acceptance.elements
     if total == 0:
         return CORRECTLY_ROUNDED
+    if acceptance.selection is not None:
+        return _measure_indices(actual, output, acceptance.selection, nan)
     tensors = (actual, output.value, output.bound, acceptance.lower, acceptance.upper, acceptance.rounded)
     if total <= CHUNK_ELEMENTS or actual.is_cuda:
         return _measure_part(tensors, acceptance.masks, acceptance.dtype, nan)
@@ -72,6 +75,31 @@ def measure(
         part = _measure_part([tensor[chunk] for tensor in flat], masks, acceptance.dtype, nan)
         parts.append(replace(part, index=part.index + start) if part.index >= 0 else part)
     return _combine(parts)
+
+
+def _measure_indices(
+    actual: torch.Tensor, output: ExpectedOutput, selection: Selection, nan: NanPolicy
+) -> Measurement:
+    """Selected indices: the score is how far a better element's score exceeds the chosen one, in bounds."""
+    found = assess(actual, selection, nan)
+    scores = found.score
+    exceeding, worst = int((~found.inside).sum()), int(scores.argmax())
+    largest = float(scores.reshape(-1)[worst])
+    if largest == 0:
+        return Measurement(swallowed=found.swallowed)
+    position = int(selection.positions.reshape(-1)[worst])
+    shown = actual.reshape(-1)[position], output.value.reshape(-1)[position], found.allowed.reshape(-1)[worst]
+    index, expected, bound = (float(number) for number in shown)
+    return Measurement(
+        exceeding=exceeding,
+        swallowed=found.swallowed,
+        score=largest,
+        max_absolute=float(found.distance.abs().nan_to_num(nan=0.0, posinf=torch.inf).max()),
+        index=position,
+        actual=index,
+        expected=expected,
+        bound=bound,
+    )
 
 
 def _combine(parts: Sequence[Measurement]) -> Measurement:

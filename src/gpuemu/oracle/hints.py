@@ -11,6 +11,7 @@ import torch
 
 from gpuemu.model.expected import ExpectedOutput
 from gpuemu.oracle.bounds import OutputAcceptance, comparable
+from gpuemu.oracle.selection_text import pattern
 
 # Ratios and offsets are only named for this many wrong elements: fewer fit any line.
 MINIMUM_ELEMENTS = 3
@@ -56,6 +57,8 @@ def hint(
         actual: an output that was found wrong, of the expected shape and dtype.
         inputs: the case's inputs by name, to recognise one that was handed through.
     """
+    if acceptance.selection is not None:
+        return pattern(actual, acceptance.selection)
     failing = ~acceptance.contains(actual)
     if not bool(failing.any()):
         return ""
@@ -66,8 +69,8 @@ def hint(
     tensors = (comparable(actual), acceptance.lower, acceptance.upper, output.value, output.bound, failing)
     shown, lower, upper, value, bound, failing = (tensor.reshape(-1, columns) for tensor in tensors)
     wrong = _Wrong(shown.double(), acceptance, lower, upper, value.double(), bound, failing)
-    for pattern in _PATTERNS:
-        sentence = pattern(wrong)
+    for recognise in _PATTERNS:
+        sentence = recognise(wrong)
         if sentence:
             return sentence
     return ""
