@@ -35,7 +35,9 @@ class ExactForm:
 def exact_form(op: Op, case: Case) -> ExactForm:
     """The largest integers that the op's accumulators sum exactly in this case."""
     quanta = accumulator_quanta(op, case.dtype)
-    shapes = [op.shape_of(name, case.dims) for name, tensor in op.tensors.items() if _is_free(op, name)]
+    shapes = [
+        op.shape_of(name, case.dims, case.params) for name, tensor in op.tensors.items() if _is_free(op, name)
+    ]
     factors = len(shapes)
     batch = math.prod(max(case.dims[name], 1) for name, dim in op.domains.items() if dim.batch)
     # Without knowing what is summed: no sum has more terms than the largest input has elements beside its batch.

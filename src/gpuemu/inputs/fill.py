@@ -28,7 +28,7 @@ def make_inputs(op: Op, case: Case) -> dict[str, torch.Tensor]:
     """
     inputs = {}
     for name in op.tensors:
-        shape = op.shape_of(name, case.dims)
+        shape = op.shape_of(name, case.dims, case.params)
         if name not in case.layouts:
             raise UsageError(f"the case of op {case.op!r} names no layout for input {name!r}")
         elements = make_elements(op, name, shape, case)

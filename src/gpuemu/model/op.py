@@ -57,6 +57,8 @@ class Tensor:
     low, high: bounds of the values, low <= value < high; an expression of the dims for integers ("V").
     sentinel: a parameter's name whose value is mixed into the values (an ignore index, say).
     layouts, value_classes: names to choose from for this input alone; None takes those of the op.
+    differentiable: whether a backward pass owes a gradient of it, if it is a float (a table of rotations is not
+    trained). variants: (parameter, value, shape), the shape where a parameter has a value.
     """
 
     shape: str
@@ -66,6 +68,8 @@ class Tensor:
     sentinel: str | None = None
     layouts: tuple[str, ...] | None = None
     value_classes: tuple[str, ...] | None = None
+    differentiable: bool = True
+    variants: tuple[tuple[str, Any, str], ...] = ()
 
     @staticmethod
     def parse(text: str) -> Tensor:
@@ -159,6 +163,9 @@ class Op:
     def _check_names(self) -> None:
         dims = self.domains
         texts = {f"inputs[{n!r}]": t.axes for n, t in self.tensors.items()}
+        for name, tensor in self.tensors.items():
+            for parameter, value, shape in tensor.variants:
+                texts[f"inputs[{name!r}] for {parameter}={value!r}"] = tuple(shape.split())
         texts["constraints"] = tuple(self.constraints)
         texts["outputs"] = tuple(axis for text in self.outputs for axis in text.split())
         for where, parts in texts.items():
@@ -200,9 +207,16 @@ class Op:
                 domains[name] = Dim(min(sizes), max(sizes), candidates=sizes)
         return domains
 
-    def shape_of(self, input_name: str, dims: Mapping[str, int]) -> tuple[int, ...]:
-        """The shape of an input for given dims."""
-        shape = tuple(expression.evaluate(axis, dims) for axis in self.tensors[input_name].axes)
+    def shape_of(
+        self, input_name: str, dims: Mapping[str, int], params: Mapping[str, Any] | None = None
+    ) -> tuple[int, ...]:
+        """The shape of an input for given dims, and parameters where it has variants."""
+        tensor = self.tensors[input_name]
+        axes = tensor.axes
+        for parameter, value, text in tensor.variants:
+            if params is not None and params.get(parameter) == value:
+                axes = tuple(text.split())
+        shape = tuple(expression.evaluate(axis, dims) for axis in axes)
         if any(size < 0 for size in shape):
             raise OpDefinitionError(
                 f"op {self.name!r}: input {input_name!r} gets shape {list(shape)} for {dict(dims)}; "
@@ -257,6 +271,7 @@ class Op:
 
 
 def _function_digest(function: Callable[..., Any]) -> str:
+    function = inspect.unwrap(function)
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError):

@@ -25,11 +25,11 @@ def rope(
 
 
 def table(shape: str) -> Tensor:
-    """A table of cosines or sines: numbers in [-1, 1).
+    """A table of cosines or sines: numbers in [-1, 1), of which nobody asks the gradient.
 
     A cosine and its sine need not belong to one angle: any linear map of the pair shows a mistake as well.
     """
-    return Tensor(shape, low=-1, high=1)
+    return Tensor(shape, low=-1, high=1, differentiable=False)
 
 
 HEAD_DIMS = {"B": Dim(1, 64, batch=True), "S": Dim(1, 4096, batch=True), "Q": Dim(1, 64), "K": Dim(1, 64)}

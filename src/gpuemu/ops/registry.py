@@ -9,6 +9,7 @@ from importlib import import_module
 
 from gpuemu.errors import OpDefinitionError, UnknownOpError
 from gpuemu.model.op import Op
+from gpuemu.ops.backward import SUFFIX, backward_of
 
 FAMILIES = ("activations", "normalisation", "linear", "attention", "losses", "embedding", "liger", "conch")
 
@@ -29,8 +30,13 @@ def load_ops() -> dict[str, Op]:
     return ops
 
 
+@cache
+def _get_backward(name: str) -> Op:
+    return backward_of(get_op(name))
+
+
 def get_op(name: str) -> Op:
-    """The built-in op of that name.
+    """The built-in op of that name; "NAME.backward" derives the backward of one.
 
     Raises:
         UnknownOpError: there is none; the message names the nearest.
@@ -38,6 +44,8 @@ def get_op(name: str) -> Op:
     ops = load_ops()
     if name in ops:
         return ops[name]
+    if name.endswith(SUFFIX):
+        return _get_backward(name.removesuffix(SUFFIX))
     near = difflib.get_close_matches(name, ops, n=3)
     hint = f"did you mean {', '.join(near)}?" if near else "`gpuemu ops` lists them"
     raise UnknownOpError(f"unknown op {name!r}; {hint}")

@@ -13,6 +13,7 @@ from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.errors import UnsupportedReferenceError
 from gpuemu.reference.registry import FACTORIES, RULES, Call, Rule
 from gpuemu.reference.rules import load_rules
+from gpuemu.reference.rules.cast import permit_rounding
 from gpuemu.reference.rules.generic import generic
 from gpuemu.reference.selecting import SELECTORS, Selections
 
@@ -38,6 +39,14 @@ class Evaluation:
     def make(self, value: torch.Tensor, error: torch.Tensor | None = None, raw: bool = False) -> Bounded:
         """A bounded tensor of this evaluation."""
         return Bounded(self, value, error, raw)
+
+    def as_stored(self, output: Bounded) -> Bounded:
+        """An output of the op as a backward pass reads it: where operands may be rounded, from its storage."""
+        arithmetic = self.arithmetic
+        if output.raw or not arithmetic.operand_rounding or arithmetic.storage.bits >= 32:
+            return output
+        self.permissions["operand_rounding"] = None
+        return permit_rounding(arithmetic, output, arithmetic.storage)
 
     def apply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `func` gives; every float tensor among the results is a bounded one."""

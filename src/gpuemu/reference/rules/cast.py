@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gpuemu.dtypes import DType, dtype_name, get_dtype, torch_dtype
+from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.elementwise import elementwise
 from gpuemu.reference.registry import Call, rule
@@ -38,12 +39,11 @@ def convert(call: Call, x: Bounded, target: DType) -> torch.Tensor:
         x = call.make(*to_operand(x))
     if target.bits >= 32:
         return x.share()
-    return _permit_rounding(call, x, target) if target.bits == 16 else _to_8_bits(call, x, target)
+    return permit_rounding(call.arithmetic, x, target) if target.bits == 16 else _to_8_bits(call, x, target)
 
 
-def _permit_rounding(call: Call, x: Bounded, target: DType) -> Bounded:
+def permit_rounding(arithmetic: Arithmetic, x: Bounded, target: DType) -> Bounded:
     """e += u_s |v| and half the smallest subnormal; too large a number may become an infinity."""
-    arithmetic = call.arithmetic
     if not arithmetic.cast_rounding or (x.raw and target.name == arithmetic.storage.name):
         return x.share()
     value, error = x.value, x.error
@@ -55,7 +55,7 @@ def _permit_rounding(call: Call, x: Bounded, target: DType) -> Bounded:
         after.masked_fill_(round_to(value, target.name) == value, 0.0)
     overflows = size + before >= target.max * (1.0 + target.unit_roundoff / 2.0)
     after.masked_fill_(overflows, torch.inf)
-    return call.make(value, torch.where(value.isfinite(), after, before))
+    return x.evaluation.make(value, torch.where(value.isfinite(), after, before))
 
 
 def _to_integer(call: Call, x: Bounded, target: DType) -> torch.Tensor:
