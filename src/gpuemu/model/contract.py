@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,7 +10,7 @@ from typing import Any, Literal
 from gpuemu.dtypes import get_dtype
 from gpuemu.errors import OpDefinitionError
 from gpuemu.model.canonical import encode_float
-from gpuemu.model.profile import default_profile
+from gpuemu.model.profile import PROFILES, default_profile
 
 LAYOUTS = ("contiguous", "transposed", "strided", "row_gap", "offset", "expanded")
 DEFAULT_LAYOUTS = LAYOUTS[:-1]  # a tensor of stride 0 holds one value: for upstream gradients, not for data
@@ -28,11 +29,12 @@ class Contract:
     and P8 implies. A narrower one (float16) is a permission, a wider one (float64) a promise.
     nan: "report" flags a NaN that the kernel swallows, "propagate" makes it a failure, "ignore" permits it,
     "forbid" fails every NaN that the kernel returns, also where the inputs hold one.
-    masked_value: the value due where the reference gives NaN although no input NaN reaches the element (0/0,
-    inf - inf, a fully masked row of an attention); None: such an element is not judged.
+    masked_value: the value due, to the last bit, where the reference gives NaN although no input NaN reaches
+    the element (0/0, inf - inf, a fully masked row of an attention); None: such an element is not judged.
     infinity: "exact" demands an infinite result to be that infinity; "saturate" accepts the largest finite
-    number of its sign as well.
-    signed_zero: whether the sign of a zero is part of the answer.
+    number of its sign as well. Of a format without infinities (float8_e4m3fn), "exact" accepts both results of
+    an overflow that the OCP 8-bit specification names, NaN and the largest number; "saturate" the latter alone.
+    signed_zero: whether the sign of a zero is part of the answer, where rounding cannot change it.
     stable: among equal scores, the first by position is selected (argmax, top-k, sort).
     mutates: inputs that the kernel may overwrite (outputs may alias them); aliases: inputs that outputs may
     share memory with, unwritten (a view).
@@ -67,9 +69,46 @@ class Contract:
             raise OpDefinitionError(
                 f"Contract(accumulate={self.accumulate!r}): use a float dtype, int32 or int64"
             )
+        self._check_names()
+        self._check_promises()
+
+    def _check_names(self) -> None:
+        for what in ("mutates", "aliases", "batch_invariant", "layouts"):
+            names = getattr(self, what)
+            if isinstance(names, str):
+                raise OpDefinitionError(f"Contract({what}={names!r}): give a tuple of names, ({names!r},)")
+            if names and len(set(names)) < len(names):
+                raise OpDefinitionError(f"Contract({what}={tuple(names)}) names one of them twice")
+        if self.layouts is not None and not self.layouts:
+            raise OpDefinitionError("Contract(layouts=()) accepts no input; None takes the default ones")
         unknown = [layout for layout in self.layouts or () if layout not in LAYOUTS]
         if unknown:
             raise OpDefinitionError(f"Contract(layouts=…) names {unknown}; known: {', '.join(LAYOUTS)}")
+
+    def _check_promises(self) -> None:
+        """Promises that contradict one another."""
+        value = self.masked_value
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise OpDefinitionError(f"Contract(masked_value={value!r}): use a number, or None for no promise")
+        if value is not None and math.isnan(value):
+            raise OpDefinitionError("Contract(masked_value=nan): NaN is no value to hold a kernel to; use None")
+        both = [name for name in self.mutates if name in self.aliases]
+        if both:
+            raise OpDefinitionError(
+                f"Contract: {both} stand in mutates and in aliases, which promises them unwritten; keep one"
+            )
+        if self.batch_invariant and not self.deterministic:
+            raise OpDefinitionError(
+                "Contract(batch_invariant=…, deterministic=False): a slice cannot give the bits of its batch "
+                "where two calls may differ; drop one of the two"
+            )
+        profiles = [self.profile] if isinstance(self.profile, str) else (self.profile or {}).values()
+        coarse = [name for name in profiles if name in PROFILES and PROFILES[name].has_coarse_accumulators]
+        if coarse and self.accumulate == "float64":
+            raise OpDefinitionError(
+                f"Contract(profile={coarse[0]!r}, accumulate='float64'): that profile permits coarser "
+                "accumulators, so the promise would not hold; drop one of the two"
+            )
 
     def profile_for(self, dtype: str) -> str:
         """Name of the profile that cases of this dtype are judged under."""

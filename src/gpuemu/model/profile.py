@@ -32,6 +32,11 @@ class Profile:
         """Whether it permits more than rounded operands, of which an op without contractions has none."""
         return self.eager or self.tf32 or self.fast_math or self.accumulator_roundoff is not None
 
+    @property
+    def has_coarse_accumulators(self) -> bool:
+        """Whether sums or contractions may be accumulated in less than float32."""
+        return self.eager or self.accumulator_roundoff is not None
+
     def is_within(self, other: Profile) -> bool:
         """Whether every permission of this profile is one of the other's, which permits more."""
         if other.eager:  # every intermediate in 16 bits covers operands, accumulators and functions

@@ -15,8 +15,9 @@ import torch
 from gpuemu.dtypes import DType, get_dtype, torch_dtype
 from gpuemu.model.contract import DEFAULT_CONTRACT, Contract, NanPolicy
 from gpuemu.model.expected import Expected, ExpectedOutput, Selection
+from gpuemu.oracle import nonfinite
 from gpuemu.oracle import selection as indices
-from gpuemu.oracle.nonfinite import Masks, allow, classify
+from gpuemu.oracle.nonfinite import Masks
 from gpuemu.rounding import half_ulp, round_to
 
 # Elements worked on at a time on the CPU: the temporaries stay in the second-level cache, and three such pieces
@@ -40,7 +41,9 @@ class OutputAcceptance:
     lower, upper: smallest and largest accepted value; rounded: the expected value correctly rounded. All have
     the output's shape and its storage dtype (float32, which is exact, for 8-bit floats, since torch cannot
     compare those). masks: None where every element is settled by lower <= y <= upper. judged: how many elements
-    are judged. selection: set for an output of selected indices, which it alone settles.
+    are judged. selection: set for an output of selected indices, which it alone settles. nan: the contract's
+    policy. exact: every bound is 0 and every value a number, so that every legitimate kernel gives these bits
+    (but for exact ties and the sign of a zero).
     """
 
     lower: torch.Tensor
@@ -51,21 +54,31 @@ class OutputAcceptance:
     elements: int
     judged: int
     selection: Selection | None = None
+    nan: NanPolicy = "report"
+    exact: bool = False
 
-    def contains(self, actual: torch.Tensor, nan: NanPolicy = "report") -> torch.Tensor:
+    def contains(self, actual: torch.Tensor) -> torch.Tensor:
         """Whether each element of `actual` (storage dtype, same shape) is acceptable: a bool tensor."""
         if self.selection is not None:
-            return indices.contains(actual, self.selection, nan)
-        actual = comparable(actual)
+            return indices.contains(actual, self.selection, self.nan)
+        actual, masks = comparable(actual), self.masks
+        if masks is not None:
+            actual = nonfinite.settle(actual, self.rounded, masks, self.dtype.max)
         inside = (actual >= self.lower) & (actual <= self.upper)  # false for NaN
-        return inside if self.masks is None else allow(inside, actual, self.masks, nan)
+        return inside if masks is None else nonfinite.allow(inside, actual, self.rounded, masks, self.nan)
 
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What is accepted for each output of a case. It does not depend on the candidate."""
+    """What is accepted for each output of a case under a contract. It does not depend on the candidate."""
 
     outputs: tuple[OutputAcceptance, ...]
+    contract: Contract = DEFAULT_CONTRACT
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every element of the case has one answer, on which all legitimate kernels agree."""
+        return all(output.exact and output.selection is None for output in self.outputs)
 
 
 def comparable(tensor: torch.Tensor) -> torch.Tensor:
@@ -74,9 +87,10 @@ def comparable(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def accept(expected: Expected, contract: Contract = DEFAULT_CONTRACT) -> Acceptance:
-    """The acceptance intervals and masks of every output."""
+    """The acceptance intervals and masks of every output, with the contract's policies worked in."""
     infinite = expected.infinite_input
-    return Acceptance(tuple(_accept_output(output, infinite, contract) for output in expected.outputs))
+    outputs = tuple(_accept_output(output, infinite, contract) for output in expected.outputs)
+    return Acceptance(outputs, contract)
 
 
 def scale(expected: Expected, constant: float) -> Expected:
@@ -145,58 +159,99 @@ def _widen_output(output: ExpectedOutput, own: ExpectedOutput) -> ExpectedOutput
     return replace(output, bound=widened)
 
 
-def _accept_output(
-    output: ExpectedOutput, infinite_input: bool, contract: Contract = DEFAULT_CONTRACT
-) -> OutputAcceptance:
+def _accept_output(output: ExpectedOutput, infinite_input: bool, contract: Contract) -> OutputAcceptance:
     dtype, value, bound = get_dtype(output.dtype), output.value, output.bound
     elements = value.numel()
-    if dtype.is_float:
-        levels, plain = _float_levels(value.double(), bound, dtype)
-    else:
-        levels, plain = _integer_levels(value, bound, dtype)
+    make_levels = _float_levels if dtype.is_float else _integer_levels
+    levels, plain, exact = make_levels(value, bound, dtype)
     masks, judged = None, elements
     if not plain:
-        masks = classify(value, bound, output.expects_nan, infinite_input, integer_output=not dtype.is_float)
+        masks = nonfinite.classify(
+            value, bound, output.expects_nan, infinite_input, not dtype.is_float, contract
+        )
         judged -= int(masks.unjudged.sum()) if masks.unjudged is not None else 0
+    if dtype.is_float:
+        levels, masks = _with_policies(levels, masks, output, dtype, contract)
     lower, upper, rounded = levels
     selection = output.selection
     if selection is not None:
         selection = replace(selection, stable=selection.stable or contract.stable)
         judged = indices.judged(selection)
-    return OutputAcceptance(lower, upper, rounded, dtype, masks, elements, judged, selection)
+    return OutputAcceptance(
+        lower, upper, rounded, dtype, masks, elements, judged, selection, contract.nan, exact and plain
+    )
+
+
+def _with_policies(
+    levels: Sequence[torch.Tensor],
+    masks: Masks | None,
+    output: ExpectedOutput,
+    dtype: DType,
+    contract: Contract,
+) -> tuple[Sequence[torch.Tensor], Masks | None]:
+    """(lower, upper, rounded) and masks of a float output with what the contract says beyond the interval.
+
+    By default, and in a format with infinities, that is nothing, and costs nothing.
+    """
+    value, bound = output.value, output.bound
+    if masks is not None and masks.masked is not None and contract.masked_value is not None:
+        due = torch.tensor(contract.masked_value, dtype=torch.float64, device=value.device)
+        stored = comparable(round_to(due, dtype.name))
+        levels = [torch.where(masks.masked, stored, level) for level in levels]
+        value, bound = masks.resolve(value, bound, levels[2])
+    if contract.infinity == "exact" and dtype.has_infinity and not contract.signed_zero:
+        return levels, masks
+    lower, upper, rounded = levels
+    overflow = nonfinite.permits_overflow_nan(value, bound, dtype, contract)
+    masks = masks or Masks()
+    if overflow is not None and masks.permits_nan is not None:
+        overflow = overflow | masks.permits_nan
+    masks = replace(
+        masks,
+        permits_nan=masks.permits_nan if overflow is None else overflow,
+        saturates=nonfinite.saturates(rounded, contract),
+        signs=nonfinite.signs(value, bound, lower, upper, contract),
+    )
+    return levels, None if masks.is_empty else masks
 
 
 def _float_levels(
     value: torch.Tensor, bound: torch.Tensor, dtype: DType
-) -> tuple[Sequence[torch.Tensor], bool]:
-    """(lower, upper, rounded) and whether every value and bound is finite; piece by piece on the CPU."""
+) -> tuple[Sequence[torch.Tensor], bool, bool]:
+    """(lower, upper, rounded), whether every value and bound is finite, and whether every bound is 0.
+
+    Piece by piece on the CPU.
+    """
+    value = value.double()
     elements = value.numel()
     if elements <= CHUNK_ELEMENTS or value.is_cuda:
-        levels, plain = _float_levels_of_part(value, bound, dtype)
-        return levels.unbind(0), plain
+        levels, plain, exact = _float_levels_of_part(value, bound, dtype)
+        return levels.unbind(0), plain, exact
     stored = comparable(torch.empty(0, dtype=torch_dtype(dtype.name)))
     levels = torch.empty((3, elements), dtype=stored.dtype)
     flat_value, flat_bound = value.reshape(-1), bound.reshape(-1)
-    plain = True
+    plain = exact = True
     for start in range(0, elements, CHUNK_ELEMENTS):
         chunk = slice(start, start + CHUNK_ELEMENTS)
-        part, is_plain = _float_levels_of_part(flat_value[chunk], flat_bound[chunk], dtype)
+        part, is_plain, is_exact = _float_levels_of_part(flat_value[chunk], flat_bound[chunk], dtype)
         levels[:, chunk] = part
-        plain &= is_plain
-    return levels.view(3, *value.shape).unbind(0), plain
+        plain, exact = plain and is_plain, exact and is_exact
+    return levels.view(3, *value.shape).unbind(0), plain, exact
 
 
-def _float_levels_of_part(value: torch.Tensor, bound: torch.Tensor, dtype: DType) -> tuple[torch.Tensor, bool]:
+def _float_levels_of_part(
+    value: torch.Tensor, bound: torch.Tensor, dtype: DType
+) -> tuple[torch.Tensor, bool, bool]:
     lowest, highest, finite = _extremes(value, bound)
     plain = finite and highest < torch.inf
     if highest == 0:
-        return _exact_levels(value, dtype), plain
+        return _exact_levels(value, dtype), plain, True
     slack = value.abs().mul_(_WIDENING).add_(bound, alpha=1 + _WIDENING)
     levels = comparable(round_to(torch.stack((value - slack, value + slack, value)), dtype.name))
     if not (lowest > 0 and finite):
         # No widening where the bound is 0, so that exact stays exact; an infinity has no neighbourhood.
         levels = torch.where((bound == 0) | value.isinf(), _exact_levels(value, dtype), levels)
-    return levels, plain
+    return levels, plain, False
 
 
 def _extremes(value: torch.Tensor, bound: torch.Tensor) -> tuple[float, float, bool]:
@@ -225,7 +280,7 @@ def _exact_levels(value: torch.Tensor, dtype: DType) -> torch.Tensor:
 
 def _integer_levels(
     value: torch.Tensor, bound: torch.Tensor, dtype: DType
-) -> tuple[Sequence[torch.Tensor], bool]:
+) -> tuple[Sequence[torch.Tensor], bool, bool]:
     """As `_float_levels` for an integer or bool output."""
     storage = torch_dtype(dtype.name)
     plain = bool((bound < torch.inf).all())
@@ -234,10 +289,10 @@ def _integer_levels(
         value = value.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).round()  # those are not judged
     rounded = value.to(storage)
     if not bool((bound != 0).any()):
-        return (rounded, rounded, rounded), plain
+        return (rounded, rounded, rounded), plain, True
     if storage == torch.bool:
         ambiguous = bound > 0
-        return (rounded & ~ambiguous, rounded | ambiguous, rounded), plain
+        return (rounded & ~ambiguous, rounded | ambiguous, rounded), plain, False
     # Integers within the bound, saturating at the ends of the dtype without wrapping on the way. A bound that
     # int64 can barely hold permits every value.
     limits = torch.iinfo(storage)
@@ -245,4 +300,4 @@ def _integer_levels(
     wide, all_of_it = rounded.to(torch.int64), bound >= _LARGEST_REACH
     lower = torch.where((wide < limits.min + reach) | all_of_it, limits.min, wide - reach)
     upper = torch.where((wide > limits.max - reach) | all_of_it, limits.max, wide + reach)
-    return (lower.to(storage), upper.to(storage), rounded), plain
+    return (lower.to(storage), upper.to(storage), rounded), plain, False

@@ -124,11 +124,11 @@ def _measure_all(
         due = at_choices(outputs[number], expected.outputs[selection.values], selection)
         accepted = accept(replace(expected, outputs=(due,)), contract).outputs[0]
         if selection.ordered:
-            part = measure(outputs[selection.values], due, accepted, contract.nan)
+            part = measure(outputs[selection.values], due, accepted)
             further.append((number, selection.values, part))
         else:
             pairs[selection.values] = due, accepted
-    parts = [measure(actual, *pair, contract.nan) for actual, pair in zip(outputs, pairs, strict=True)]
+    parts = [measure(actual, *pair) for actual, pair in zip(outputs, pairs, strict=True)]
     for number, values, part in further:
         if part.exceeding and not parts[number].exceeding + parts[values].exceeding:
             parts[values] = part

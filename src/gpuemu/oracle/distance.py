@@ -12,7 +12,7 @@ from gpuemu.dtypes import DType
 from gpuemu.model.contract import NanPolicy
 from gpuemu.model.expected import ExpectedOutput, Selection
 from gpuemu.oracle.bounds import CHUNK_ELEMENTS, OutputAcceptance, comparable
-from gpuemu.oracle.nonfinite import Masks, allow, swallowed
+from gpuemu.oracle.nonfinite import Masks, allow, settle, swallowed
 from gpuemu.oracle.selection import assess
 
 _EXPONENT_MASK = 0x7FF0000000000000
@@ -50,16 +50,14 @@ class Measurement:
 CORRECTLY_ROUNDED = Measurement()
 
 
-def measure(
-    actual: torch.Tensor, output: ExpectedOutput, acceptance: OutputAcceptance, nan: NanPolicy = "report"
-) -> Measurement:
+def measure(actual: torch.Tensor, output: ExpectedOutput, acceptance: OutputAcceptance) -> Measurement:
     """Measure one output.
 
     Args:
         actual: what the candidate returned; shape and dtype must be those of `output`.
-        nan: under "propagate" an element that should be NaN and is not counts as exceeding.
+        acceptance: of `output`, under the contract that the candidate is held to.
     """
-    total = acceptance.elements
+    total, nan = acceptance.elements, acceptance.nan
     if total == 0:
         return CORRECTLY_ROUNDED
     if acceptance.selection is not None:
@@ -120,8 +118,8 @@ def _measure_part(
 ) -> Measurement:
     actual, value, bound, lower, upper, rounded = tensors
     actual = comparable(actual)
-    if torch.equal(actual, rounded):  # so there is no NaN, and every residual is 0
-        return CORRECTLY_ROUNDED
+    if torch.equal(actual, rounded) and (masks is None or masks.signs is None):
+        return CORRECTLY_ROUNDED  # so there is no NaN, and every residual is 0
     measure_distances = _float_distances if dtype.is_float else _integer_distances
     # The common case in two passes; NaN equals nothing, so it never gets through.
     if masks is None and dtype.is_float and torch.equal(actual.clamp(lower, upper), actual):
@@ -129,9 +127,12 @@ def _measure_part(
         score = (residual / bound).nan_to_num_(nan=0.0, posinf=torch.inf)  # 0 / 0: no residual, no score
         part = _describe(score, error, error_ulp, (actual, value, bound))
         return replace(part, score=1.0) if part.score > 1 else part  # float64 rounding at the very limit
+    if masks is not None:
+        actual = settle(actual, rounded, masks, dtype.max)
+        value, bound = masks.resolve(value, bound, rounded)
     inside = (actual >= lower) & (actual <= upper)  # false for NaN
     if masks is not None:
-        inside = allow(inside, actual, masks, nan)
+        inside = allow(inside, actual, rounded, masks, nan)
     error, residual, error_ulp = measure_distances(actual, value, rounded, dtype)
     ratio = residual / bound
     passing = ratio.nan_to_num(nan=0.0).clamp(max=1.0) if dtype.is_float else torch.zeros_like(ratio)
@@ -190,7 +191,7 @@ def _only_judged(error: torch.Tensor, inside: torch.Tensor, masks: Masks | None)
     """Errors as they are reported: inf where NaN fails, 0 where nothing is judged."""
     error = torch.where(inside, error.nan_to_num(nan=0.0, posinf=torch.inf), error.nan_to_num(nan=torch.inf))
     if masks is not None and masks.unjudged is not None:
-        error = error.masked_fill(masks.unjudged, 0.0)
+        error = error.masked_fill(masks.unjudged & inside, 0.0)
     return error
 
 

@@ -35,10 +35,11 @@ def judged(
     actual: torch.Tensor, expected: Expected, contract: Contract | None = None, **inputs: torch.Tensor
 ) -> Verdict:
     """The verdict on one output."""
-    return judge(Observation((actual,)), expected, accept(expected), contract or Contract(), inputs or None)
+    contract = contract or Contract()
+    return judge(Observation((actual,)), expected, accept(expected, contract), contract, inputs or None)
 
 
-def inside(actual: torch.Tensor, expected: Expected) -> list[bool]:
+def inside(actual: torch.Tensor, expected: Expected, contract: Contract | None = None) -> list[bool]:
     """Element by element, whether the first output is accepted."""
-    result: list[bool] = accept(expected).outputs[0].contains(actual).tolist()
+    result: list[bool] = accept(expected, contract or Contract()).outputs[0].contains(actual).tolist()
     return result

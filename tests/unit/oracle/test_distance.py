@@ -12,12 +12,14 @@ from oracle_cases import INF, NAN, expect, f64
 from rounding_truth import FORMATS, Format
 
 from gpuemu.model.expected import Expected
+from gpuemu.model.op import Contract
 from gpuemu.oracle.bounds import CHUNK_ELEMENTS, accept
 from gpuemu.oracle.distance import CORRECTLY_ROUNDED, Measurement, measure
 
 
 def _measure(actual: torch.Tensor, expected: Expected, nan: str = "report") -> Measurement:
-    return measure(actual, expected.outputs[0], accept(expected).outputs[0], nan)  # type: ignore[arg-type]
+    contract = Contract(nan=nan)  # type: ignore[arg-type]
+    return measure(actual, expected.outputs[0], accept(expected, contract).outputs[0])
 
 
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
