@@ -30,7 +30,8 @@ class Contract:
     nan: "report" flags a NaN that the kernel swallows, "propagate" makes it a failure, "ignore" permits it,
     "forbid" fails every NaN that the kernel returns, also where the inputs hold one.
     masked_value: the value due, to the last bit, where the reference gives NaN although no input NaN reaches
-    the element (0/0, inf - inf, a fully masked row of an attention); None: such an element is not judged.
+    the element (0/0, a fully masked row of an attention); None: such an element is not judged. Where an input
+    is infinite, NaN is accepted beside it, unless nan is "forbid".
     infinity: "exact" demands an infinite result to be that infinity; "saturate" accepts the largest finite
     number of its sign as well. Of a format without infinities (float8_e4m3fn), "exact" accepts both results of
     an overflow that the OCP 8-bit specification names, NaN and the largest number; "saturate" the latter alone.

@@ -19,8 +19,8 @@ class Masks:
     unjudged: any value is legitimate: rules 1 and 3, integers made from a non-finite value (rule 6), and
     elements that an input NaN reaches where the contract says "ignore" or "forbid".
     expects_nan: NaN is due because an input NaN reaches the element (rule 2).
-    permits_nan: NaN is accepted beside the number: an infinity is due and some input was infinite (rule 4), or
-    a format without infinities overflows.
+    permits_nan: NaN is accepted beside what is due: an infinity or the masked value is, and some input was
+    infinite (rule 4), or a format without infinities overflows.
     masked: the contract's `masked_value` is due instead of the reference's NaN (rule 3).
     saturates: an infinity is due, and the largest finite number of its sign may stand for it (rule 4).
     signs: a zero must have the sign of the expected value, which is certain (rule 6).
@@ -84,7 +84,8 @@ def classify(
             else:
                 masked = _if_any(nan & ~due)
         if infinite_input and not integer_output:
-            permitted = _if_any(value.isinf() & ~unjudged)
+            infinite = value.isinf() & ~unjudged
+            permitted = _if_any(infinite if masked is None else infinite | masked)
     return Masks(_if_any(unjudged), expected, permitted, masked)
 
 
