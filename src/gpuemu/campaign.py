@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from gpuemu import deciding
 from gpuemu.inputs import fill
 from gpuemu.model.candidate import Candidate
 from gpuemu.model.case import Case, Plan
@@ -19,7 +20,7 @@ from gpuemu.model.observation import Observation
 from gpuemu.model.op import Op
 from gpuemu.model.record import Record
 from gpuemu.model.verdict import Status, Verdict
-from gpuemu.oracle import adequacy, bounds, compare
+from gpuemu.oracle import adequacy, bounds, compare, residual
 from gpuemu.reference import evaluate
 from gpuemu.reference.cache import ExpectedCache
 from gpuemu.run import inline
@@ -119,9 +120,15 @@ class Campaign:
             self.candidate, inputs, case.params, self.op.contract, settings.guards, settings.scope
         )
 
-    def expect(self, case: Case, profile: str | None = None) -> Judged:
-        """The float64 answer with its bound under a profile, and what the oracle accepts; kept."""
+    def expect(self, case: Case, profile: str | None = None, observation: Observation | None = None) -> Judged:
+        """The float64 answer with its bound under a profile, and what the oracle accepts; kept.
+
+        observation: what the candidate returned, for an op whose answer depends on it; without it only the
+        outputs' shapes are known (`judge` then finds the rest).
+        """
         profile = profile or self.settings.profile or self.op.contract.profile_for(case.dtype)
+        if deciding.awaits_outputs(self.op):
+            return self._expect_of(case, profile, observation)
         settings = self.settings
         constant = settings.constants.get(case.dtype, 1.0)
         key = (self.op.digest, case.id, profile, settings.device, settings.rigorous, constant)
@@ -134,9 +141,21 @@ class Campaign:
             self.shared.expected.put(key, judged, judged.size_bytes)
         return judged
 
+    def _expect_of(self, case: Case, profile: str, observation: Observation | None) -> Judged:
+        if observation is None or self.op.residual is not None:
+            outline = deciding.outline(self.op, case, self.settings.device, profile)
+            return Judged(outline, bounds.Acceptance(()))
+        expected = deciding.expect(self, case, observation, profile)
+        expected = bounds.scale(expected, self.settings.constants.get(case.dtype, 1.0))
+        return Judged(expected, bounds.accept(expected, self.op.contract))
+
     def judge(self, case: Case, observation: Observation, judged: Judged) -> Verdict:
         """The oracle's decision, before any confirmation."""
         inputs = self.prepare(case).inputs  # for the hint that an output equals an input
+        if self.op.residual is not None:
+            return residual.judge(self.op, case, observation, inputs, judged.expected)
+        if self.op.recovered and not judged.acceptance.outputs:
+            judged = self.expect(case, judged.expected.profile, observation)
         return compare.judge(observation, judged.expected, judged.acceptance, self.op.contract, inputs)
 
     def run_case(self, case: Case, index: int = 0) -> Record:
@@ -145,7 +164,7 @@ class Campaign:
         started = time.perf_counter()
         prepared = self.prepare(case)
         observation = self.observe(case)
-        judged = self.expect(case)
+        judged = self.expect(case, observation=observation)
         verdict = self.judge(case, observation, judged)
         unfavourable = verdict.status in (Status.FAIL, Status.ERROR, Status.UNSUPPORTED)
         if unfavourable and self.settings.confirm is not None:
@@ -157,19 +176,26 @@ class Campaign:
         return Record(
             index=index,
             case=case,
-            verdict=self._with_adequacy(verdict, prepared, judged),
+            verdict=self._with_adequacy(verdict, case, observation, judged),
             inputs_sha256=prepared.sha256,
             outputs_sha256=fill.tensors_digest(observation.outputs) if observation.outputs else None,
             duration_s=time.perf_counter() - started,
         )
 
-    def _with_adequacy(self, verdict: Verdict, prepared: Prepared, judged: Judged) -> Verdict:
+    def reject_predictors(
+        self, case: Case, observation: Observation, judged: Judged, names: Sequence[str]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Which trivial predictors a case rejects, and from which it is exempt."""
+        if deciding.awaits_outputs(self.op):
+            return deciding.rejected(self, case, observation, judged.expected.profile, names)
+        inputs = self.prepare(case).inputs
+        return adequacy.rejected(inputs, judged.expected, judged.acceptance, names)
+
+    def _with_adequacy(self, verdict: Verdict, case: Case, observation: Observation, judged: Judged) -> Verdict:
         """Add which trivial predictors this case rejects; each is tried until a case of the run rejects it."""
         if verdict.status not in (Status.PASS, Status.FAIL) or not self._unrejected:
             return verdict  # a case that established nothing must not use up a predictor
-        rejected, exempt = adequacy.rejected(
-            prepared.inputs, judged.expected, judged.acceptance, self._unrejected
-        )
+        rejected, exempt = self.reject_predictors(case, observation, judged, self._unrejected)
         self._unrejected = tuple(name for name in self._unrejected if name not in rejected)
         return replace(verdict, rejected_predictors=rejected, exempt_predictors=exempt)
 

@@ -185,6 +185,7 @@ def _outranked(
         which = at.shape[1] - 1 - torch.cat((which[:, 1:], which[:, -1:]), 1)
         rival = torch.where(later > best, at.gather(1, which), rival)
         best = torch.maximum(later, best)
+    rival = torch.where(best > lowest, rival, at)  # nothing is left that could stand here
     outranked = chosen_high < best
     if not _is_prefix(selection):
         misplaced, due = _misplaced(selection, high, low, chosen_high, chosen_low)
