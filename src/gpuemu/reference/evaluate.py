@@ -18,7 +18,9 @@ from gpuemu.model.expected import Expected, ExpectedOutput, Selection
 from gpuemu.model.op import Op
 from gpuemu.reference.arithmetic import Arithmetic, make_arithmetic
 from gpuemu.reference.bounded import Bounded
+from gpuemu.reference.calling import call_reference
 from gpuemu.reference.dispatch import Evaluation, FollowingMode
+from gpuemu.reference.extent import is_finite, mark, survey
 
 # ORACLE.md section 3, NaN taint: infinities become 1 and magnitudes are clamped to this.
 TAINT_CLAMP = 1e3
@@ -52,8 +54,8 @@ def evaluate(
         UsageError: no such profile.
     """
     arithmetic = make_arithmetic(profile, case.dtype, unit_roundoff, op.contract.accumulate, rigorous)
-    infinite = any(x.is_floating_point() and _has_infinity(x) for x in inputs.values())
-    evaluation = Evaluation(arithmetic, infinite)
+    extents, infinite = survey(inputs.values())
+    evaluation = Evaluation(arithmetic, infinite, extents)
     try:
         results = run_reference(op, case, inputs, evaluation, decisions)
         selections = evaluation.selections.attach(results)
@@ -88,23 +90,15 @@ def run_reference(
     # Tensors that the reference makes itself belong beside its inputs.
     placed: Any = torch.device(device) if device.type != "cpu" else contextlib.nullcontext()
     with torch.no_grad(), placed, FollowingMode(evaluation):
-        result = op.reference(*arguments, **case.params, **decided)
-    return result if isinstance(result, (tuple, list)) else (result,)
+        return call_reference(op.reference, arguments, {**case.params, **decided}, evaluation)
 
 
 def _wrap(evaluation: Evaluation, x: torch.Tensor) -> torch.Tensor:
     if x.is_floating_point():
-        return evaluation.make(x.detach().to(torch.float64), None, raw=True)
+        wide = x.detach().to(torch.float64)
+        mark(wide, None, evaluation.extents.get(id(x)))
+        return evaluation.make(wide, None, raw=True)
     return x.clone()  # a reference that writes in place must not reach the input
-
-
-def _has_infinity(x: torch.Tensor) -> bool:
-    if x.numel() == 0:
-        return False
-    low, high = (float(end) for end in torch.aminmax(x))
-    if math.isnan(low):  # and then the other end is NaN as well
-        return bool(x.isinf().any())
-    return math.isinf(low) or math.isinf(high)
 
 
 def _to_output(
@@ -183,7 +177,9 @@ def _mark_scores(output: ExpectedOutput, tame: Selection | None) -> ExpectedOutp
 
 
 def _has_nan(x: torch.Tensor) -> bool:
-    return x.is_floating_point() and x.numel() > 0 and math.isnan(float(torch.aminmax(x)[0]))
+    if not x.is_floating_point() or x.numel() == 0 or is_finite(x):
+        return False
+    return math.isnan(float(torch.aminmax(x)[0]))
 
 
 def _is_nan(result: torch.Tensor) -> torch.Tensor:

@@ -34,7 +34,7 @@ def generic(call: Call) -> Any:
     for _ in range(DRAWS):
         args, kwargs = tree_map(lambda argument: _draw(call, argument, random), arguments)
         shifted = tree_flatten(call.func(*args, **kwargs))[0]
-        deviations = [_larger(*each) for each in zip(deviations, outputs, shifted, strict=True)]
+        deviations = [larger_deviation(*each) for each in zip(deviations, outputs, shifted, strict=True)]
     unknown = any(_is_unknown(argument) for argument in tree_flatten(arguments)[0])
     results = [_finish(call, *each, unknown) for each in zip(outputs, deviations, strict=True)]
     return tree_unflatten(results, structure)
@@ -60,7 +60,7 @@ def _draw(call: Call, argument: Any, random: torch.Generator) -> Any:
     return torch.where(value.isfinite() & reach.isfinite(), value + point * reach, value)
 
 
-def _larger(deviation: Tensor, output: Any, shifted: Any) -> Tensor:
+def larger_deviation(deviation: Tensor, output: Any, shifted: Any) -> Tensor:
     """The larger of a deviation and the distance between two results; inf where one of them only is NaN."""
     if not isinstance(output, Tensor):
         return deviation
