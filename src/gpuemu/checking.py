@@ -15,6 +15,7 @@ from typing import Any
 
 from gpuemu import environment
 from gpuemu.campaign import Campaign, Observer, Settings
+from gpuemu.candidates import backward as backward_candidate
 from gpuemu.candidates import loader
 from gpuemu.candidates.source import make_portable
 from gpuemu.confirmation import confirm
@@ -27,8 +28,9 @@ from gpuemu.model.candidate import Candidate
 from gpuemu.model.case import Plan
 from gpuemu.model.op import Op
 from gpuemu.model.profile import get_profile
-from gpuemu.model.record import Minimal, Record, Report, Run
+from gpuemu.model.record import BACKWARD_OF, Minimal, Record, Report, Run
 from gpuemu.model.verdict import Adequacy, Kind, Status
+from gpuemu.ops.backward import SUFFIX, backward_of, differentiable_inputs
 from gpuemu.ops.registry import get_op, load_ops
 from gpuemu.oracle import adequacy
 from gpuemu.oracle.calibration import find_constants, find_drift
@@ -44,12 +46,16 @@ RUN_ID_ENTROPY_BYTES = 3  # beside the second of the start; the store refuses an
 
 @dataclass(frozen=True)
 class Subject:
-    """What is checked: the op, how to find it again, and the kernel, loaded or still a target."""
+    """What is checked: the op, how to find it again, and the kernel, loaded or still a target.
+
+    forward: the kernel's op, where `op` is the backward of it and the kernel's own backward pass is checked.
+    """
 
     op: Op
     op_target: str
     kernel: Any
     target: str
+    forward: Op | None = None
 
     def read_blocks(self) -> tuple[int, ...]:
         """Tile sizes, from the source text of a target or of a callable's file."""
@@ -58,7 +64,18 @@ class Subject:
         return loader.from_callable(self.kernel).block_sizes
 
     def load(self, device: str) -> Candidate:
-        """The candidate; a target is imported only here."""
+        """The candidate; a target is imported only here.
+
+        Raises:
+            UsageError: its signature does not suit the op.
+        """
+        candidate = self._load(device)
+        loader.check_call(candidate, self.forward or self.op)
+        if self.forward is None:
+            return candidate
+        return backward_candidate.adapt(candidate, self.forward, differentiable_inputs(self.forward))
+
+    def _load(self, device: str) -> Candidate:
         if isinstance(self.kernel, str):
             return loader.load(self.kernel, device)
         loader.prepare_tier(device)
@@ -69,6 +86,7 @@ def check(
     kernel: Any,
     op: str | Op | None = None,
     *,
+    backward: bool = False,
     budget: int = DEFAULT_BUDGET,
     seed: int | None = None,
     device: str = "cpu",
@@ -88,6 +106,9 @@ def check(
     Args:
         kernel: a callable, or a target: corpus name, `file.py::function`, `package.module:function`.
         op: an `Op`, a built-in op's name, or `file.py::op`; None takes what `@gpuemu.kernel` says.
+        backward: check the gradients that the kernel's own backward pass gives for upstream gradients: it is of
+            torch ops or wrapped in a `torch.autograd.Function`. A function that computes gradients itself
+            is a kernel of the op "NAME.backward", called with the inputs and then the upstream gradients.
         budget: number of cases. seed: None draws one; it is in the report.
         device: "cpu" or "cuda". dtypes, layouts, value_classes: None takes the op's.
         profile: judge under this profile instead of the contract's.
@@ -102,7 +123,7 @@ def check(
     require_device(device)
     if profile is not None:
         get_profile(profile)
-    subject = resolve(kernel, op, device)
+    subject = resolve(kernel, op, device, backward)
     seed = secrets.randbits(63) if seed is None else seed
     plan = make_plan(
         subject.op, budget=budget, seed=seed, device=device, dtypes=dtypes, layouts=layouts,
@@ -110,7 +131,6 @@ def check(
         exact=value_classes is None and is_exact(subject.op),
     )  # fmt: skip
     candidate = subject.load(device)
-    loader.check_call(candidate, subject.op)
     calibrated = None if calibration is None else load_calibration(calibration)
     constants = {} if calibrated is None else find_constants(calibrated, subject.op, profile)
     fingerprint = FingerprintObserver()
@@ -145,8 +165,11 @@ def require_device(device: str) -> None:
         )
 
 
-def resolve(kernel: Any, op: str | Op | None, device: str) -> Subject:
+def resolve(kernel: Any, op: str | Op | None, device: str, backward: bool = False) -> Subject:
     """Find op and kernel. The kernel's module is imported only if its op must be read from its decorator.
+
+    Args:
+        backward: the subject is the kernel's own backward pass, and the op is derived.
 
     Raises:
         UsageError: nothing of that name, or the op cannot be told.
@@ -161,11 +184,25 @@ def resolve(kernel: Any, op: str | Op | None, device: str) -> Subject:
     if op is None:
         candidate = loader.load(kernel, device) if isinstance(kernel, str) else loader.from_callable(kernel)
         op = candidate.op or _refuse_unknown_op(candidate)
-    if isinstance(op, Op):
-        return Subject(op, f"object {op.name}", kernel, target)
-    if ":" in op:
-        return Subject(loader.load_op(op), make_portable(op), kernel, target)
-    return Subject(get_op(op), op, kernel, target)
+    found, op_target = (op, f"object {op.name}") if isinstance(op, Op) else find_op(op)
+    if not backward:
+        return Subject(found, op_target, kernel, target)
+    return Subject(backward_of(found), BACKWARD_OF + op_target, kernel, target, forward=found)
+
+
+def find_op(text: str) -> tuple[Op, str]:
+    """The op that a built-in name or a target says, and how to find it again from another folder.
+
+    `file.py::op.backward` derives the backward of the op, as "softmax.backward" does.
+
+    Raises:
+        UsageError: there is none. OpDefinitionError: its backward cannot be derived.
+    """
+    if ":" not in text:
+        return get_op(text), text
+    if text.endswith(SUFFIX):
+        return backward_of(loader.load_op(text.removesuffix(SUFFIX))), make_portable(text)
+    return loader.load_op(text), make_portable(text)
 
 
 def _is_corpus_name(text: str) -> bool:

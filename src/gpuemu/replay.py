@@ -8,7 +8,7 @@ from pathlib import Path
 from gpuemu import environment
 from gpuemu.checking import Subject, make_campaign, require_device, resolve
 from gpuemu.errors import UsageError
-from gpuemu.model.record import Record, Run
+from gpuemu.model.record import BACKWARD_OF, Record, Run
 from gpuemu.store.sqlite import Store
 
 
@@ -59,7 +59,8 @@ def replay(run_id: str, case_id: str, store: Path | None = None, device: str | N
 
 
 def _find_subject(run: Run, device: str) -> Subject:
-    if run.op_target.startswith("object "):
+    op_target = run.op_target.removeprefix(BACKWARD_OF)
+    if op_target.startswith("object "):
         raise UsageError(
             f"run {run.id} used an op that exists only in the calling program; "
             "put the Op into a file and give op='file.py::name' to replay from the command line"
@@ -68,7 +69,7 @@ def _find_subject(run: Run, device: str) -> Subject:
         raise UsageError(
             f"run {run.id} checked {run.target}, a function that no module holds; nothing to import"
         )
-    subject = resolve(run.target, run.op_target, device)
+    subject = resolve(run.target, op_target, device, backward=op_target != run.op_target)
     if subject.op.digest != run.op_digest:
         raise UsageError(
             f"op {run.op!r} has changed since run {run.id}: its schema, contract or reference differs"

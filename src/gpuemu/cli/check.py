@@ -34,6 +34,8 @@ _CONFIGURED = {
 @click.command("check", epilog=f"Exit codes: {SUMMARY}.")
 @click.argument("target")
 @click.option("--op", metavar="OP", help="A built-in op's name, or file.py::op for your own.")
+@click.option("--backward", is_flag=True,
+              help="Check the gradients that TARGET's own backward pass gives.")  # fmt: skip
 @click.option(
     "--budget", type=click.IntRange(1), metavar="N", help=f"Number of cases (default {DEFAULT_BUDGET})."
 )
@@ -79,6 +81,7 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
             return checking.check(
                 target,
                 flags["op"],
+                backward=flags["backward"],
                 budget=_first(flags["budget"], configuration.budget, DEFAULT_BUDGET),
                 seed=_first(flags["seed"], configuration.seed),
                 device=_first(flags["device"], configuration.device, "cpu"),

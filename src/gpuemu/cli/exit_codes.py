@@ -13,7 +13,7 @@ from gpuemu.errors import (
     EXIT_PASSED,
     EXIT_USAGE,
 )
-from gpuemu.model.record import Report, Run
+from gpuemu.model.record import BACKWARD_OF, Report, Run
 from gpuemu.model.verdict import Flag, Status
 
 STRICT_FLAGS = (Flag.SUSPICIOUS, Flag.NAN_SEMANTICS)
@@ -46,7 +46,8 @@ def failing_flags(report: Report) -> tuple[Flag, ...]:
 
 def is_built_in(run: Run) -> bool:
     """Whether the op is one of gpuemu's own: its target is a bare name, not file.py::name or module:name."""
-    return ":" not in run.op_target and " " not in run.op_target
+    op_target = run.op_target.removeprefix(BACKWARD_OF)
+    return ":" not in op_target and " " not in op_target
 
 
 def replay_exit_code(same_inputs: bool, same_verdict: bool) -> int:

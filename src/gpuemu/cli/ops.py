@@ -18,6 +18,8 @@ from gpuemu.errors import EXIT_PASSED
 def command(name: str | None, corpus: bool, as_json: bool, quiet: bool) -> int:
     """List the built-in ops; with NAME (a built-in op or file.py::op) show one in full.
 
+    NAME.backward is the backward of an op: upstream gradients among its inputs, gradients as its outputs.
+
     Dims are shown with their domain: 1..4096, /8 for multiples of 8, {a,b} for a list. --quiet gives only
     the names.
     """
@@ -56,13 +58,10 @@ def _show_op(name: str, as_json: bool) -> None:
 
 
 def _find_op(name: str) -> Any:
-    from gpuemu.candidates.loader import load_op
-    from gpuemu.ops.registry import get_op
+    from gpuemu.checking import find_op
 
-    if ":" not in name:
-        return get_op(name)
     with consoles.working("importing", quiet=True):
-        return load_op(name)
+        return find_op(name)[0]
 
 
 def _show_corpus(as_json: bool, quiet: bool) -> None:

@@ -10,6 +10,9 @@ from gpuemu.model.calibration import Drift
 from gpuemu.model.case import Case
 from gpuemu.model.verdict import Adequacy, Fingerprint, Status, Verdict
 
+# Before an op's target: the run checked the kernel's own backward pass against the op's.
+BACKWARD_OF = "backward of "
+
 
 @dataclass(frozen=True)
 class Record:
@@ -51,7 +54,8 @@ class Record:
 class Run:
     """A campaign's header: what was checked, how, and where.
 
-    op_target: how to find the op again (a built-in name or file.py::name). mode: "inline" runs share the
+    op_target: how to find the op again (a built-in name or file.py::name, after `BACKWARD_OF` if the kernel's
+    own backward pass was checked). mode: "inline" runs share the
     judge's process and say so. contract: every promise that the kernel was held to, defaults included.
     rigorous, constants: as in `gpuemu.campaign.Settings`.
     """

@@ -27,8 +27,9 @@ def backward_of(op: Op) -> Op:
     """The op "NAME.backward", whose reference is the vector-Jacobian product of the op's reference.
 
     Inputs: those of the op, then one upstream gradient per float output: "upstream", or "upstream0",
-    "upstream1", … Outputs: the gradient by each differentiable float input, in their order, shape and dtype. Contract and
-    profile are those of the op; a gradient may share memory with an upstream one (that of a sum is it).
+    "upstream1", … Outputs: the gradient by each differentiable float input, in their order, shape and
+    dtype. Contract and profile are those of the op; a gradient may share memory with an upstream one (that of
+    a sum is it).
 
     Raises:
         OpDefinitionError: the op has no reference, random decisions, or nothing to differentiate.
@@ -155,4 +156,4 @@ def _base_of(tensor: Any) -> Any:
 def _as_stored(output: torch.Tensor) -> torch.Tensor:
     """An output as the backward pass reads it: a followed one knows how its storage may have rounded it."""
     evaluation = getattr(output, "evaluation", None)
-    return output if evaluation is None else evaluation.as_stored(output)  # type: ignore[no-any-return]
+    return output if evaluation is None else evaluation.as_stored(output)

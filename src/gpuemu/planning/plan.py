@@ -112,12 +112,21 @@ def _axes(
     axes.append(Axis("dtype", chosen_dtypes))
     for name, tensor in op.tensors.items():
         if tensor.axes:
-            axes.append(Axis(f"layout {name}", tensor.layouts or chosen_layouts, favoured="contiguous"))
+            own = tensor.layouts and _restrict(tensor.layouts, layouts, DEFAULT_LAYOUTS)
+            axes.append(Axis(f"layout {name}", own or chosen_layouts, favoured="contiguous"))
         fixed = tensor.dtype is not None and not get_dtype(tensor.dtype).is_float
         if not fixed and tensor.low is None and tensor.high is None:
-            axes.append(Axis(f"values {name}", tensor.value_classes or classes))
+            own = tensor.value_classes and _restrict(tensor.value_classes, value_classes, DEFAULT_VALUE_CLASSES)
+            axes.append(Axis(f"values {name}", own or tensor.value_classes or classes))
     axes += [Axis(f"param {name}", tuple(range(len(values)))) for name, values in op.params.items()]
     return axes
+
+
+def _restrict(own: Sequence[str], asked: Sequence[str] | None, everything: Sequence[str]) -> tuple[str, ...]:
+    """Those of an input's own choices that were asked for; all of them where everything was."""
+    if asked is None or set(everything) <= set(asked):
+        return tuple(own)
+    return tuple(name for name in own if name in asked)
 
 
 def _choose(
