@@ -13,6 +13,7 @@ LEVEL = 1e-9
 # Classes nearer to their mean than this many standard deviations (and one count) are not worth an exact test.
 _NEAR = 4.0
 _NEGLIGIBLE = 1e-18
+_HALVES = ("an index of the less likely half", "an index of the more likely half")
 
 
 def binomial_tail(count: int, trials: int, probability: float) -> float:
@@ -82,10 +83,11 @@ def choice_objection(choices: torch.Tensor, probabilities: torch.Tensor, name: s
         choices: integer tensor. probabilities: float64, of its shape with an axis of V more; rows that are no
             distribution (NaN) are left out.
 
-    Counted are the choices of every index, and of every rank (the most likely, the second, …), over all rows;
-    each count is a sum of independent events of unequal probability, whose tails beyond the mean +- 1 are
-    below those of the binomial distribution of the mean probability (Hoeffding, Ann. Math. Statist. 27, 1956,
-    theorem 4). The level is shared among all counts (Bonferroni).
+    Counted over all rows are the choices of every index, of every rank by probability (the likeliest, the
+    second, …), and of those that together hold the upper half of a row's probability. Each count is a sum of
+    independent events of unequal probability, whose tails beyond the mean +- 1 are below those of the binomial
+    distribution of the mean probability (Hoeffding, Ann. Math. Statist. 27, 1956, theorem 4). The level is
+    shared among all counts (Bonferroni).
     """
     size = probabilities.shape[-1]
     flat, table = choices.reshape(-1).to(torch.int64), probabilities.reshape(-1, size).double()
@@ -98,12 +100,19 @@ def choice_objection(choices: torch.Tensor, probabilities: torch.Tensor, name: s
         return ""
     table = table / table.sum(dim=1, keepdim=True)
     ordered, order = table.sort(dim=1, descending=True, stable=True)
-    ranks = order.argsort(dim=1).gather(1, flat[:, None])[:, 0]
-    for chosen, expected, what in ((flat, table, "index"), (ranks, ordered, "rank")):
-        unlikely = _unlikely_count(chosen, expected, LEVEL / (2 * size))
+    ranks = order.argsort(dim=1).gather(1, flat[:, None])
+    upper = ordered.cumsum(dim=1) - ordered < 0.5
+    halves = torch.stack(((ordered * ~upper).sum(dim=1), (ordered * upper).sum(dim=1)), dim=1)
+    counts = (
+        (upper.gather(1, ranks)[:, 0].long(), halves, ""),
+        (ranks[:, 0], ordered, "the index of rank {} by probability"),
+        (flat, table, "index {}"),
+    )
+    for chosen, expected, what in counts:
+        unlikely = _unlikely_count(chosen, expected, LEVEL / (len(counts) * expected.shape[1]))
         if unlikely is not None:
             which, count, mean = unlikely
-            named = f"index {which}" if what == "index" else f"the index of rank {which} by probability"
+            named = what.format(which) if expected is not halves else _HALVES[which]
             return (
                 f"{name}: {named} is chosen {count} times in {flat.numel()} draws, expected {mean:.6g}; "
                 f"a chance below {LEVEL:g} for independent draws"
