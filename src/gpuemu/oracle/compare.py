@@ -44,7 +44,10 @@ def judge(
     verdict = judge_form(observation, expected)
     if verdict is not None:
         return verdict
-    return _verdict_of_values(observation.outputs, expected, acceptance, contract, inputs)
+    verdict = _verdict_of_values(observation.outputs, expected, acceptance, contract, inputs)
+    if verdict.status is Status.FAIL and observation.notes:
+        return replace(verdict, message="; ".join((*observation.notes, verdict.message)))
+    return verdict
 
 
 def judge_form(observation: Observation, expected: Expected) -> Verdict | None:
