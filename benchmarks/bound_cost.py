@@ -2,14 +2,14 @@
 
     python benchmarks/bound_cost.py [--json] [--device cpu|cuda] [--threads N] [--rounds N] [OP ...]
 
-Every op of the library (or those named) at two sizes: tiny, and about 10^6 elements in the largest tensor (or in
-the scores of attention). The plain evaluation runs the same torch code on float64 copies of the same inputs, on
-the same device, with as many threads. The two take turns within one process; the ratio is the median of the
+Every op of the library (or those named) at two sizes: tiny, and about 10^6 elements in the largest tensor (or
+in the scores of attention). The plain evaluation runs the same torch code on float64 copies of the same inputs,
+on the same device, with as many threads. The two take turns within one process; the ratio is the median of the
 rounds' ratios, so that it survives a busy machine better than either time does. The bound's time starts from
 float32 inputs, as a campaign calls it, and includes their conversion.
 
-"calls" are aten calls that do work (no views), "syncs" are waits of the host for a number from the tensors, each
-in plain and bounded evaluation: on a device with launches of microseconds they decide.
+"calls" are aten calls that do work (no views), "syncs" are waits of the host for a number from the tensors, in
+plain/bounded evaluation: on a device with launches of microseconds they decide.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from gpuemu.model.op import Op
 from gpuemu.ops.registry import get_op, load_ops
 from gpuemu.reference.evaluate import evaluate
 
-# Sizes per dim; those that are missing start from `OTHER`. The large ones are then halved or doubled, batch dims
-# first, until the largest tensor has about 10^6 elements.
+# Sizes per dim; those that are missing start from `OTHER`. The large ones are then halved or doubled, batch
+# dims first, until the largest tensor has about 10^6 elements.
 TINY = {"B": 4, "S": 1, "H": 8, "M": 4, "N": 4, "K": 8, "D": 8, "T": 4, "V": 8, "R": 4, "Q": 2}
 LARGE = {"B": 10, "S": 100, "H": 1000, "M": 1000, "N": 1000, "K": 1000, "D": 64, "T": 1000, "V": 1000, "R": 32}
 OTHER = {"tiny": 4, "large": 32}
 ELEMENTS = 1_000_000
 GOALS = {"large_median_ratio": 8.0, "large_layernorm_ratio": 20.0}
 # What only describes a tensor anew, without work on the device.
-VIEWS = frozenset(
-    "view detach t transpose permute expand slice select split unsqueeze squeeze alias as_strided "
-    "_unsafe_view _reshape_alias lift_fresh unbind split_with_sizes empty empty_like empty_strided new_empty "
-    "diagonal unfold view_as narrow reshape".split()
-)
+VIEWS = frozenset({
+    "view", "detach", "t", "transpose", "permute", "expand", "slice", "select", "split", "unsqueeze", "squeeze",
+    "alias", "as_strided", "_unsafe_view", "_reshape_alias", "lift_fresh", "unbind", "split_with_sizes",
+    "empty", "empty_like", "empty_strided", "new_empty", "diagonal", "unfold",
+})  # fmt: skip
 
 
 class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -91,14 +91,14 @@ def _fit(op: Op, name: str, number: int) -> int:
     """The nearest size that a dim's domain has."""
     domain = op.domains[name]
     if domain.candidates:
-        return min(domain.candidates, key=lambda candidate: abs(candidate - number))
+        return int(min(domain.candidates, key=lambda candidate: abs(candidate - number)))
     step = domain.multiple_of
     lowest, highest = -(-domain.low // step) * step, domain.high // step * step
-    return min(max(round(number / step) * step, lowest), highest)
+    return int(min(max(round(number / step) * step, lowest), highest))
 
 
 def make_case(op: Op, size: str) -> Case:
-    """The case that is measured: contiguous, bell-shaped values where the op takes them, its first parameters."""
+    """The case that is measured: contiguous, bell-shaped values where the op takes them, first parameters."""
     dims, classes = choose_dims(op, size), {}
     for name, tensor in op.tensors.items():
         allowed = tensor.value_classes or op.value_classes
@@ -173,7 +173,9 @@ def run(names: list[str], rounds: int, device: str) -> dict[str, Any]:
     for name in names:
         op = get_op(name)
         if op.reference is None or op.recovered:
-            result["unmeasured"][name] = "no reference" if op.reference is None else "needs a kernel's decisions"
+            result["unmeasured"][name] = (
+                "no reference" if op.reference is None else "needs a kernel's decisions"
+            )
             continue
         result["ops"][name] = {
             size: measure(op, size, calls, rounds, device) for size, calls in (("tiny", 10), ("large", 1))

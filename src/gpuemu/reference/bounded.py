@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gpuemu.reference.errors import UnsupportedReferenceError
+from gpuemu.reference.extent import carry
 
 if TYPE_CHECKING:
     from gpuemu.reference.dispatch import Evaluation
@@ -93,6 +94,7 @@ class Bounded(torch.Tensor):
         view.base = self if self.base is None else self.base
         view.steps = (*self.steps, step)
         view.generation = view.base.generation
+        carry(self._value, self._error, value, error)
         return view
 
     def share(self) -> Bounded:

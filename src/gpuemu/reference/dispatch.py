@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.errors import UnsupportedReferenceError
+from gpuemu.reference.extent import Extent
 from gpuemu.reference.registry import FACTORIES, RULES, Call, Rule
 from gpuemu.reference.rules import load_rules
 from gpuemu.reference.rules.cast import permit_rounding
@@ -27,11 +29,18 @@ class Evaluation:
     infinite_input: whether an input holds an infinity, so that not every infinity is the reference's own.
     permissions: what of the profile was made use of ("operand_rounding"), in order of first use.
     selections: which tensors hold indices that were selected by comparing values.
+    extents: those of the inputs that have one, by `id`.
     """
 
-    def __init__(self, arithmetic: Arithmetic, infinite_input: bool = False) -> None:
+    def __init__(
+        self,
+        arithmetic: Arithmetic,
+        infinite_input: bool = False,
+        extents: Mapping[int, Extent] = MappingProxyType({}),
+    ) -> None:
         self.arithmetic = arithmetic
         self.infinite_input = infinite_input
+        self.extents = extents
         self.generic: dict[str, None] = {}
         self.permissions: dict[str, None] = {}
         self.selections = Selections()

@@ -1,7 +1,8 @@
 """Elementwise ops: propagation of operand errors, the op's own rounding, and what overflows (rules 2 to 4, 7).
 
 Every op has a fast path, which is right as long as everything is finite and within range, and a careful path
-(`careful.py`), which is taken as soon as one element is not.
+(`careful.py`), which is taken as soon as one element is not. Where the operands' extents are known, so is
+whether that can happen (`foresight.py`); else the extremes of result and error are looked at.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.careful import careful_error
+from gpuemu.reference.certificate import certify
+from gpuemu.reference.extent import Extent, mark, measure, union
+from gpuemu.reference.foresight import foresee
 from gpuemu.reference.pieces import Piece, cut, pieces
 from gpuemu.reference.step import (
     WIDE,
@@ -23,8 +26,6 @@ from gpuemu.reference.step import (
     Propagate,
     Step,
     corner_values,
-    is_lossy,
-    is_settled,
     own_error,
 )
 
@@ -48,78 +49,115 @@ def elementwise(
         propagate: closed form of the propagated error; None evaluates the corners of the operands' intervals.
         raw: whether the result holds storage numbers.
     """
-    step = Step(
-        evaluation.arithmetic,
-        [value for value, _ in operands],
-        [error for _, error in operands],
-        function(*[value for value, _ in operands]),
-    )
+    arithmetic = evaluation.arithmetic
+    values, errors = [value for value, _ in operands], [error for _, error in operands]
+    result = function(*values)
+    extent, widest = foresee(arithmetic, loss, operands)
+    step = Step(arithmetic, values, errors, result, widest, extent)
     if not loss.units and step.is_exact:
-        return Bounded(evaluation, step.result, None, raw)
-    return Bounded(evaluation, step.result, error_of(step, function, loss, propagate))
+        mark(result, None, extent)
+        return Bounded(evaluation, result, None, raw)
+    error = error_of(step, function, loss, propagate)
+    mark(result, error, step.extent)
+    return Bounded(evaluation, result, error)
 
 
 def error_of(step: Step, function: Function, loss: Loss, propagate: Propagate | None) -> Tensor | None:
-    """The error of a step's result; None if it is exact. Large results are worked on in pieces."""
+    """The error of a step's result; None if it is exact. Large results are worked on in pieces.
+
+    Afterwards the step's extent is that of the result if it was foreseen or found, else None.
+    """
     result = step.result
     cuts = pieces(result)
     if cuts is None:
         return _error_of_piece(step, function, loss, propagate)
     total: Tensor | None = None
     done: list[Piece] = []
+    extents: list[Extent | None] = []
     for piece in cuts:
         part = Step(
             step.arithmetic,
             [cut(value, result.dim(), piece) for value in step.values],
             [cut(error, result.dim(), piece) for error in step.errors],
             result.narrow(*piece),
+            step.widest,
+            step.extent,
         )
-        error = _error_of_piece(part, function, loss, propagate)
-        if error is not None:
-            if total is None:
-                total = torch.empty_like(result)
-                for exact in done:
-                    total.narrow(*exact).zero_()
-            total.narrow(*piece).copy_(error)
-        elif total is not None:
-            total.narrow(*piece).zero_()
+        place = None if total is None else total.narrow(*piece)
+        error = _error_of_piece(part, function, loss, propagate, place)
+        if error is not None and total is None:
+            total = torch.empty_like(result)
+            place = total.narrow(*piece)
+            for exact in done:
+                total.narrow(*exact).zero_()
+        if place is not None and error is not place:
+            place.copy_(torch.zeros_like(place) if error is None else error)
         done.append(piece)
+        extents.append(part.extent)
+    step.extent = union(extents)
     return total
 
 
-def _error_of_piece(step: Step, function: Function, loss: Loss, propagate: Propagate | None) -> Tensor | None:
-    arithmetic, certain = step.arithmetic, False
-    if loss.units and step.is_exact and not loss.perturbed and loss.margin is None:
-        error, certain = own_error(step, loss), True
-        if loss.certificate and arithmetic.compute is not None:
-            lossy = is_lossy(step)
-            if not bool(lossy.any()) and is_settled(arithmetic, step.result, None):
+def _error_of_piece(
+    step: Step, function: Function, loss: Loss, propagate: Propagate | None, out: Tensor | None = None
+) -> Tensor | None:
+    """The error, in `out` (where given) if all is in range; None if the piece is exact."""
+    error: Tensor | None
+    if loss.units and step.is_exact and not (loss.perturbed or loss.margin or (loss.partial and propagate)):
+        error = own_error(step, loss, out)
+        settled = step.extent is not None or _settle_by_error(step, error, loss)
+        if loss.certificate:
+            error = certify(step, error)
+            if error is None:
                 return None
-            error.mul_(lossy)
-            certain = False
+        if settled or _settle(step, error, loss):
+            return error
     else:
-        perturbed = step.perturbed() if loss.perturbed else step
-        error = torch.empty_like(step.result) if loss.partial else own_error(perturbed, loss)
-        if loss.dip and not perturbed.is_within(WIDE):
-            return careful_error(step, function, loss)
-        if not (propagate or corners_of(function))(perturbed, error):
-            return careful_error(step, function, loss)
-        if arithmetic.is_coarse:  # what is rounded is the result with its error
-            error.mul_(1.0 + loss.units * arithmetic.unit_roundoff)
-        certain = not loss.partial
-    if certain and _is_settled_by_error(arithmetic, error, loss):
-        return error
-    if is_settled(arithmetic, step.result, error, loss.headroom):
-        return error
+        error = _propagated(step, loss, propagate or corners_of(function), out)
+        if error is not None:
+            if step.extent is not None or (not loss.partial and _settle_by_error(step, error, loss)):
+                return error
+            if _settle(step, error, loss):
+                return error
+    step.extent = None
     return careful_error(step, function, loss)
 
 
-def _is_settled_by_error(arithmetic: Arithmetic, error: Tensor, loss: Loss) -> bool:
+def _propagated(step: Step, loss: Loss, propagate: Propagate, out: Tensor | None) -> Tensor | None:
+    """The op's own error and what its operands' add; None where the closed form does not hold."""
+    if loss.partial:
+        error = torch.empty_like(step.result) if out is None else out
+    else:
+        step = step.perturbed() if loss.perturbed else step
+        error = own_error(step, loss, out)
+    if loss.dip and not step.is_within(WIDE):
+        return None
+    if not propagate(step, error):
+        return None
+    if step.arithmetic.is_coarse:  # what is rounded is the result with its error
+        error.mul_(1.0 + loss.units * step.arithmetic.unit_roundoff)
+    return error
+
+
+def _settle_by_error(step: Step, error: Tensor, loss: Loss) -> bool:
     """Whether the result must be in range, since its error, at least units * u * |result|, is small."""
     if not loss.units or error.numel() == 0:
         return False
-    share = loss.units * arithmetic.unit_roundoff
-    return bool(float(error.max()) * (1.0 + 1.0 / share) * loss.headroom <= arithmetic.overflow)
+    largest = float(error.amax())
+    reach = largest * (1.0 + 1.0 / (loss.units * step.arithmetic.unit_roundoff))
+    if not reach * loss.headroom <= step.arithmetic.overflow:
+        return False
+    step.extent = Extent(reach, largest)
+    return True
+
+
+def _settle(step: Step, error: Tensor, loss: Loss) -> bool:
+    """Whether result and error are in range, by their extremes."""
+    extent = measure(step.result, error)
+    if extent is None or not loss.headroom * extent.reach <= step.arithmetic.overflow:
+        return False
+    step.extent = extent
+    return True
 
 
 def corners_of(function: Function) -> Propagate:

@@ -7,8 +7,11 @@ from typing import Any
 
 import torch
 
-# Elements of a piece: 128 KiB of float64, and below torch's threshold for starting a second thread (2^15).
-PIECE_ELEMENTS = 1 << 14
+# Elements of a piece per thread: 256 KiB of float64, so that a piece and its temporaries fit the second-level
+# cache, and torch, which starts no second thread below 2^15 elements, uses all of its threads.
+PIECE_ELEMENTS = 1 << 15
+# Beyond this many threads a piece does not grow: the caches that they share would overflow.
+MOST_THREADS = 16
 
 # A dim, where the piece starts along it, and its length.
 Piece = tuple[int, int, int]
@@ -20,7 +23,7 @@ def pieces(like: torch.Tensor, whole: Collection[int] = ()) -> Iterator[Piece] |
     Args:
         whole: dims (not negative) that must not be cut, since they are reduced over.
     """
-    count = like.numel() // PIECE_ELEMENTS
+    count = like.numel() // (PIECE_ELEMENTS * min(torch.get_num_threads(), MOST_THREADS))
     if count < 2 or like.is_cuda:
         return None
     candidates = [d for d in range(like.dim()) if d not in whole and like.shape[d] > 1]

@@ -11,11 +11,15 @@ import torch
 
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
+from gpuemu.reference.constants import number_tensor, scalar
+from gpuemu.reference.extent import Extent, measure
 
 Tensor = torch.Tensor
 # A number or tensor, and its error (None: exact).
 Operand = tuple[Any, Tensor | None]
 Function = Callable[..., Tensor]
+# From the largest magnitude of each operand to that of the result and of each partial derivative.
+Growth = Callable[..., tuple[float, tuple[float, ...]]]
 # The largest argument for which a flush of an intermediate scales with the argument: functions that decay have
 # decayed to 0 in float64 long before.
 LARGEST_SCALED_FLUSH = 1e4
@@ -37,8 +41,11 @@ class Loss:
     margin: distance of an operand (number `edged`) to the edge of the domain, negative outside. pole: the
     function is infinite at that edge, and an operand that may be flushed to zero counts as touching it.
     headroom: natural intermediates may be this many times larger than the result, and overflow.
-    dip: depth of a minimum that may lie between the corners of a wide interval. partial: the rounding does not
-    concern every element; the closed form overwrites its buffer with all there is.
+    dip: depth of a minimum that may lie between the corners of a wide interval. partial: the closed form
+    overwrites its buffer with all there is, the op's own rounding included, which may not concern every
+    element; it adds the perturbation itself.
+    growth: bounds of result and slopes by the operands' magnitudes, which make looking at extremes needless.
+    ceiling: the result's magnitude never exceeds this.
     """
 
     units: float = 0.0
@@ -53,6 +60,8 @@ class Loss:
     headroom: float = 1.0
     dip: float = 0.0
     partial: bool = False
+    growth: Growth | None = None
+    ceiling: float = float("inf")
 
 
 EXACT = Loss()
@@ -61,10 +70,12 @@ EXACT = Loss()
 class Step:
     """One evaluation of a function: its operands' values and errors (None: exact) and its result.
 
-    widest: largest error of an operand, NaN if one is NaN; only known once the operands are perturbed.
+    widest: largest error of an operand, NaN if one is NaN; only known once the operands are perturbed, or
+    foreseen from the operands' extents (then perturbation included). extent: that of the result, if it is known
+    to be in range.
     """
 
-    __slots__ = ("arithmetic", "errors", "result", "values", "widest")
+    __slots__ = ("arithmetic", "errors", "extent", "result", "values", "widest")
 
     def __init__(
         self,
@@ -73,12 +84,14 @@ class Step:
         errors: Sequence[Tensor | None],
         result: Tensor,
         widest: float | None = None,
+        extent: Extent | None = None,
     ) -> None:
         self.arithmetic = arithmetic
         self.values = values
         self.errors = errors
         self.result = result
         self.widest = widest
+        self.extent = extent
 
     @property
     def is_exact(self) -> bool:
@@ -93,11 +106,19 @@ class Step:
         errors: list[Tensor | None] = []
         widest = 0.0
         for value, error in zip(self.values, self.errors, strict=True):
-            more = value.abs().mul_(2.0 * self.arithmetic.unit_roundoff)
-            errors.append(more if error is None else more.add_(error))
-            largest = float(more.max()) if more.numel() else 0.0
-            widest = widest if largest <= widest else largest  # takes a NaN over
-        return Step(self.arithmetic, self.values, errors, self.result, widest)
+            more = perturbation(self.arithmetic, value, error)
+            errors.append(more)
+            if self.widest is None:
+                largest = float(more.amax()) if more.numel() else 0.0
+                widest = widest if largest <= widest else largest  # takes a NaN over
+        widest = widest if self.widest is None else self.widest
+        return Step(self.arithmetic, self.values, errors, self.result, widest, self.extent)
+
+
+def perturbation(arithmetic: Arithmetic, value: Tensor, error: Tensor | None) -> Tensor:
+    """e + 2u|x|: a new tensor."""
+    more = value.abs().mul_(2.0 * arithmetic.unit_roundoff)
+    return more if error is None else more.add_(error)
 
 
 # Adds the propagated operand errors to a buffer of the result's shape; false if its formula does not hold here.
@@ -122,8 +143,7 @@ def to_operand(argument: Any, arithmetic: Arithmetic | None = None, beside: Tens
         return argument, None
     number = arithmetic.literal(argument)
     off = arithmetic.constant_error(number)
-    device = None if beside is None else beside.device
-    return number, torch.tensor(off, dtype=torch.float64, device=device) if off else None
+    return number, number_tensor(off, None if beside is None else beside.device) if off else None
 
 
 def is_lossy(step: Step) -> Tensor:
@@ -140,12 +160,21 @@ def magnitude(argument: Any) -> Any:
     return argument.abs() if isinstance(argument, Tensor) else abs(argument)
 
 
-def own_error(step: Step, loss: Loss) -> Tensor:
-    """The op's own rounding and flush to zero: a new tensor of the result's shape."""
+def own_error(step: Step, loss: Loss, out: Tensor | None = None) -> Tensor:
+    """The op's own rounding and flush to zero: a new tensor of the result's shape, or `out` of that shape."""
+    result = step.result
+    out = torch.empty_like(result) if out is None else out
     if not loss.units:
-        return torch.zeros_like(step.result)
+        return out.zero_()
     arithmetic, values = step.arithmetic, step.values
-    error = magnitude(values[0]) if loss.scale == "argument" else step.result.abs()
+    # Only rule 4's functions perturb their arguments: those that fast-math approximates.
+    units = max(loss.units, arithmetic.function_units) if loss.perturbed else loss.units
+    share, omega = units * arithmetic.unit_roundoff, arithmetic.underflow
+    if loss.ceiling <= loss.floor and loss.scale == "result":
+        # The magnitude is the floor; beside it no flush, at most omega (1 + 1e4), costs a pass of its own.
+        return out.fill_(share * loss.floor + (omega * (1.0 + LARGEST_SCALED_FLUSH)))
+    size: Any = values[0] if loss.scale == "argument" else result
+    error = torch.abs(size, out=out) if size.shape == out.shape else out.copy_(size.abs())
     if loss.floor:
         error.clamp_(min=loss.floor)
     for operand in values if loss.scale == "operands" else ():
@@ -153,13 +182,11 @@ def own_error(step: Step, loss: Loss) -> Tensor:
             torch.maximum(error, operand.abs(), out=error)
         else:
             error.clamp_(min=abs(operand))
-    # Only rule 4's functions perturb their arguments: those that fast-math approximates.
-    units = max(loss.units, arithmetic.function_units) if loss.perturbed else loss.units
-    error.mul_(units * arithmetic.unit_roundoff).add_(arithmetic.underflow)
+    torch.add(scalar(omega), error, alpha=share, out=error)
     if loss.perturbed:
         _add_scaled_flush(step, error)
     elif loss.divides and isinstance(values[0], Tensor):
-        error.add_(values[0].abs(), alpha=arithmetic.underflow)
+        error.add_(values[0].abs(), alpha=omega)
     return error
 
 
@@ -175,18 +202,13 @@ def _add_scaled_flush(step: Step, error: Tensor) -> None:
 
 def is_within(errors: Tensor, limit: float) -> bool:
     """Whether no error exceeds a limit; NaN does."""
-    return bool(errors.max() <= limit)
+    return bool(errors.amax() <= limit)
 
 
 def is_settled(arithmetic: Arithmetic, value: Tensor, error: Tensor | None, headroom: float = 1.0) -> bool:
     """Whether all values and errors are finite and within the compute format's range, by their extremes."""
-    if value.numel() == 0:
-        return True
-    extremes = list(torch.aminmax(value))  # NaN goes through, and then compares false
-    if error is not None:
-        extremes.append(error.max())
-    low, high, *largest = torch.stack(extremes).tolist() if value.is_cuda else [float(e) for e in extremes]
-    return bool(headroom * (max(-low, high) + sum(largest)) <= arithmetic.overflow)
+    extent = measure(value, error)
+    return extent is not None and headroom * extent.reach <= arithmetic.overflow
 
 
 def corner_values(function: Function, values: Sequence[Any], errors: Sequence[Tensor | None]) -> list[Tensor]:

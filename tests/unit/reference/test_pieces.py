@@ -12,6 +12,13 @@ from gpuemu.reference import pieces as pieces_module
 from gpuemu.reference.pieces import cut, in_pieces, pieces
 
 
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces_module, "PIECE_ELEMENTS", 1 << 12)
+    monkeypatch.setattr(pieces_module, "MOST_THREADS", 1)
+
+
+@pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("shape", [(40000,), (3, 20000), (400, 100), (2, 3, 7000), (5, 1, 90, 90)])
 def test_pieces_cover_every_element_once(shape: tuple[int, ...]) -> None:
     seen = torch.zeros(shape)
@@ -27,6 +34,7 @@ def test_small_tensors_are_not_cut() -> None:
     assert pieces(torch.zeros(1, 100000), whole=(1,)) is None
 
 
+@pytest.mark.usefixtures("small_pieces")
 def test_reduced_dims_are_not_cut() -> None:
     cuts = pieces(torch.zeros(50, 2000), whole=(1,))
     assert cuts is not None
@@ -43,6 +51,7 @@ def test_broadcast_operands_stay_whole() -> None:
     assert cut(None, 2, piece) is None
 
 
+@pytest.mark.usefixtures("small_pieces")
 def test_results_are_put_together_in_place() -> None:
     x = draw("normal", (300, 200), 0).double()
     assert torch.equal(in_pieces(lambda t: t.sum(1, keepdim=True), x, (1,), x), x.sum(1, keepdim=True))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 
-ADD = Loss(1.0, scale="operands", certificate=True)
-MULTIPLY = Loss(1.0, certificate=True)
+ADD = Loss(1.0, scale="operands", certificate=True, growth=lambda a, b: (a + b, (1.0, 1.0)))
+MULTIPLY = Loss(1.0, certificate=True, growth=lambda a, b: (a * b, (b, a)))
 DIVIDE = Loss(4.0, divides=True, margin=torch.abs, pole=True)
 RECIPROCAL = Loss(4.0, margin=torch.abs, pole=True)
 

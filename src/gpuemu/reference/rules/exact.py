@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from gpuemu.reference.bounded import Bounded, no_error
+from gpuemu.reference.constants import number_tensor
 from gpuemu.reference.elementwise import elementwise
+from gpuemu.reference.extent import Extent, extent_of, mark, union
 from gpuemu.reference.registry import Call, rule
-from gpuemu.reference.step import EXACT, Operand, to_operand
+from gpuemu.reference.step import EXACT, Loss, Operand, to_operand
 
 Tensor = torch.Tensor
 
 # Selecting, negating and taking the sign of storage numbers gives storage numbers again.
+# Never larger than the largest operand, nor steeper than 1 in any.
+SELECTION = Loss(growth=lambda *reaches: (max(reaches), (1.0,) * len(reaches)))
+SELECTIONS = frozenset({"abs", "relu", "relu6"})
 KEEPS_RAW = frozenset({"abs", "relu", "maximum", "minimum", "sign", "fmax", "fmin"})
 
 
@@ -49,7 +55,7 @@ def exact_unary(call: Call) -> Any:
         call.evaluation,
         lambda x: call.func(x, *rest, **call.kwargs),
         [to_operand(call.args[0])],
-        EXACT,
+        SELECTION if call.name in SELECTIONS else EXACT,
         raw=call.name in KEEPS_RAW and is_raw(call.args[0]),
     )
 
@@ -58,7 +64,7 @@ def exact_unary(call: Call) -> Any:
 def exact_binary(call: Call) -> Any:
     """The larger or smaller of two."""
     raw = is_raw(call.args[0]) and is_raw(call.args[1])
-    return elementwise(call.evaluation, call.func, [to_operand(a) for a in call.args], EXACT, raw=raw)
+    return elementwise(call.evaluation, call.func, [to_operand(a) for a in call.args], SELECTION, raw=raw)
 
 
 @rule("clamp", "clamp_min", "clamp_max", "hardtanh")
@@ -80,7 +86,7 @@ def clamp(call: Call) -> Any:
         lowest, highest = (None if limit is None else next(rest) for limit in (low, high))
         return torch.clamp(x, lowest, highest)
 
-    return elementwise(call.evaluation, clamped, operands, EXACT)
+    return elementwise(call.evaluation, clamped, operands, SELECTION)
 
 
 def _limit(call: Call, limit: Any) -> Operand:
@@ -88,7 +94,7 @@ def _limit(call: Call, limit: Any) -> Operand:
     if isinstance(limit, Tensor):
         return to_operand(limit)
     number, error = to_operand(float(limit), call.arithmetic, call.args[0])
-    return torch.tensor(number, dtype=torch.float64, device=call.args[0].device), error
+    return number_tensor(number, call.args[0].device), error
 
 
 @rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
@@ -111,11 +117,13 @@ def select(call: Call, condition: Any, chosen: Any, other: Any) -> Any:
         holds, flips = condition.value, condition.error
     branches = [_branch(call, holds.device, argument) for argument in (chosen, other)]
     if any(value.is_floating_point() for value, _ in branches):
-        branches = [(v.double(), None if e is None else e.double()) for v, e in branches]
+        branches = [_as_float(v, e) for v, e in branches]
     (a, error_a), (b, error_b) = branches
     value = torch.where(holds, a, b)
     raw = all(is_raw(x) or _is_mask_number(x) for x in (chosen, other))
+    extent = _extent_of_selection(branches, flips is not None)
     if error_a is None and error_b is None and flips is None:
+        mark(value, None, extent)
         return call.make(value, None, raw)
     error_a, error_b = (no_error(v).double() if e is None else e.double() for v, e in branches)
     error = torch.where(holds, error_a, error_b)
@@ -123,7 +131,20 @@ def select(call: Call, condition: Any, chosen: Any, other: Any) -> Any:
         a, b = a.double(), b.double()
         distance = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)
         error = torch.where(flips, distance + torch.maximum(error_a, error_b), error)
-    return call.make(value, error > 0 if value.dtype == torch.bool else error, raw)
+    if value.dtype == torch.bool:
+        error = error > 0
+    mark(value, error, extent)
+    return call.make(value, error, raw)
+
+
+def _extent_of_selection(branches: Sequence[Operand], may_flip: bool) -> Extent | None:
+    """That of both branches; where the condition may flip, they may be as far apart as they are large."""
+    extents = [extent_of(*branch) for branch in branches]
+    extent = union(extents)
+    if extent is None or not may_flip:
+        return extent
+    apart = sum(each.reach for each in extents if each is not None)
+    return Extent(extent.reach + apart, extent.error + apart)
 
 
 def _branch(call: Call, device: torch.device, argument: Any) -> tuple[Tensor, Tensor | None]:
@@ -133,10 +154,14 @@ def _branch(call: Call, device: torch.device, argument: Any) -> tuple[Tensor, Te
         return (argument.double() if argument.is_floating_point() else argument), None
     if isinstance(argument, float):
         number, error = to_operand(argument, call.arithmetic)
-        return torch.tensor(number, dtype=torch.float64, device=device), None if error is None else error.to(
-            device
-        )
+        return number_tensor(number, device), None if error is None else number_tensor(float(error), device)
     return torch.tensor(argument, device=device), None
+
+
+def _as_float(value: Tensor, error: Tensor | None) -> Operand:
+    if error is None and value.dtype != torch.float64 and value.dim() == 0 and value.device.type == "cpu":
+        return number_tensor(float(value)), None
+    return value.double(), None if error is None else error.double()
 
 
 def _is_mask_number(argument: Any) -> bool:

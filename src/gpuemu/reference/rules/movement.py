@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from gpuemu.reference.bounded import Bounded, ViewStep, no_error
+from gpuemu.reference.extent import carry
 from gpuemu.reference.registry import Call, Rule, rule
 
 Tensor = torch.Tensor
@@ -70,12 +71,14 @@ def uncertain_like(value: Tensor) -> Tensor:
 def move(call: Call) -> Any:
     """One data argument (the first); its error moves along."""
     source, others = call.args[0], to_plain(call.args[1:])
-    value = call.func(to_value(source), *others, **call.kwargs)
-    error = to_error(source)
+    held, error = to_value(source), to_error(source)
+    value = call.func(held, *others, **call.kwargs)
     if is_uncertain(call.args[1:]):
         error = uncertain_like(value)
-    elif error is not None:
-        error = call.func(error, *others, **call.kwargs)
+    else:
+        moved = None if error is None else call.func(error, *others, **call.kwargs)
+        carry(held, error, value, moved)
+        error = moved
     return call.make(value, error, type(source) is Bounded and source.raw)
 
 

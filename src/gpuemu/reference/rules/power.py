@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,11 +20,11 @@ def _identity(operand: Tensor) -> Tensor:
     return operand
 
 
-SQUARE = Loss(1.0, certificate=True)
+SQUARE = Loss(1.0, certificate=True, growth=lambda x: (x * x, (2.0 * x,)))
 SQRT = Loss(4.0, margin=_identity)
 RSQRT = Loss(4.0, margin=_identity, pole=True)
 # Whole powers: products, for which a representable result is exact as for one product.
-SQUARE_POWER = Loss(4.0, certificate=True)
+SQUARE_POWER = replace(SQUARE, units=4.0)
 WHOLE_POWER = Loss(4.0)
 HALF_POWER = Loss(4.0, margin=_identity)
 NEGATIVE_WHOLE_POWER = Loss(4.0, margin=torch.abs, pole=True)

@@ -1,0 +1,94 @@
+"""How large elements and errors are at most, known without looking at them.
+
+A tensor of values remembers its extent together with the error tensor that it is about: beside another error
+it says nothing. Whoever writes into a value or an error afterwards has to make a new tensor, as `Bounded` does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """No |value| + error exceeds `reach`, no error exceeds `error`; so that all of them are finite."""
+
+    reach: float
+    error: float = 0.0
+
+
+def mark(value: Tensor, error: Tensor | None, extent: Extent | None) -> None:
+    """Note the extent of a value with its error; None notes nothing."""
+    if extent is not None:
+        value.known_extent = (error, extent)  # type: ignore[attr-defined]
+
+
+def extent_of(value: Any, error: Tensor | None) -> Extent | None:
+    """The extent of an operand, a tensor or a number with its error; None if it is not known."""
+    if isinstance(value, Tensor):
+        known = getattr(value, "known_extent", None)
+        return known[1] if known is not None and known[0] is error else None
+    off = 0.0 if error is None else getattr(error, "known_number", math.nan)
+    reach = abs(value) + off
+    return Extent(reach, off) if reach < math.inf else None
+
+
+def carry(value: Tensor, error: Tensor | None, moved: Tensor, moved_error: Tensor | None) -> None:
+    """Note for moved or selected elements what is known of all."""
+    if moved is not value:
+        mark(moved, moved_error, extent_of(value, error))
+
+
+def measure(value: Tensor, error: Tensor | None) -> Extent | None:
+    """The extent by looking; None if something is not finite."""
+    if value.numel() == 0:
+        return Extent(0.0)
+    extremes = [value.amax(), value.amin()]  # NaN goes through, and then compares false
+    if error is not None:
+        extremes.append(error.amax())
+    high, low, *largest = torch.stack(extremes).tolist() if value.is_cuda else [float(e) for e in extremes]
+    off = largest[0] if largest else 0.0
+    reach = max(-low, high) + off
+    return Extent(reach, off) if reach < math.inf and not math.isnan(low) else None
+
+
+def union(extents: Iterable[Extent | None]) -> Extent | None:
+    """The extent of tensors taken together; None if that of one is not known."""
+    reach = error = 0.0
+    for extent in extents:
+        if extent is None:
+            return None
+        reach, error = max(reach, extent.reach), max(error, extent.error)
+    return Extent(reach, error)
+
+
+def is_finite(value: Tensor) -> bool:
+    """Whether a tensor of values is known to have no infinity and no NaN."""
+    return hasattr(value, "known_extent")
+
+
+def survey(inputs: Iterable[Tensor]) -> tuple[dict[int, Extent], bool]:
+    """The extents of the float tensors whose elements are finite, by `id`; and whether any holds an infinity.
+
+    On a device, the host waits once for all of them.
+    """
+    floats = [x for x in inputs if x.is_floating_point() and x.numel()]
+    ends = [end.double() for x in floats for end in torch.aminmax(x)]
+    if not ends:
+        return {}, False
+    numbers = torch.stack(ends).tolist() if ends[0].is_cuda else [float(end) for end in ends]
+    extents, infinite = {}, False
+    for x, low, high in zip(floats, numbers[::2], numbers[1::2], strict=True):
+        reach = max(-low, high)
+        if reach < math.inf:
+            extents[id(x)] = Extent(reach)
+        elif reach == math.inf or bool(x.isinf().any()):  # NaN hides what else there is
+            infinite = True
+    return extents, infinite
