@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuemu import deciding
 from gpuemu.inputs import fill
+from gpuemu.inputs.slices import make_slices
 from gpuemu.model.candidate import Candidate
 from gpuemu.model.case import Case, Plan
 from gpuemu.model.expected import Expected
@@ -20,17 +21,21 @@ from gpuemu.model.observation import Observation
 from gpuemu.model.op import Op
 from gpuemu.model.record import Record
 from gpuemu.model.verdict import Status, Verdict
-from gpuemu.oracle import adequacy, bounds, compare, residual
+from gpuemu.oracle import adequacy, bounds, compare, determinism, residual
 from gpuemu.reference import evaluate
 from gpuemu.reference.cache import ExpectedCache
 from gpuemu.run import inline
-from gpuemu.run.guards import GUARDS
+from gpuemu.run.guards import GUARDS, batch_invariance
 
 if TYPE_CHECKING:
     import torch
 
+REPEATS = 2
+EXACT_REPEATS = 3  # ORACLE.md section 7: on exact cases
 Scope = Callable[[], AbstractContextManager[Any]]
 Confirm = Callable[["Campaign", Case, Observation, Verdict], Verdict]
+JudgeAlone = Callable[["Campaign", Case, Observation], Verdict]
+Relate = Callable[["Campaign", Case, Verdict], Verdict]
 Observer = Callable[["Campaign", Case, Observation, Verdict], None]
 
 
@@ -38,20 +43,26 @@ Observer = Callable[["Campaign", Case, Observation, Verdict], None]
 class Settings:
     """How cases of a run are executed.
 
+    repeats: calls on the same inputs with the guard "repeat"; one more where every answer is exact.
     profile None: what the op's contract says for the case's dtype. confirm: what a first failure must survive
     (`gpuemu.confirmation.confirm`); None takes the first verdict as it is. rigorous: bounds that no sequence of
     roundings exceeds. constants: what calibration multiplies bounds by, per dtype, at least 1. observers: see
     each case with its outputs and its verdict (an audit, the arithmetic fingerprint), and change neither.
+    relate: a second opinion on a pass (`gpuemu.relating.relate`). judge_alone: decides by itself, so that no
+    reference is evaluated (`gpuemu.relating.judge_alone`).
     """
 
     device: str = "cpu"
     profile: str | None = None
     guards: Sequence[str] = GUARDS
+    repeats: int = REPEATS
     scope: Scope = nullcontext
     confirm: Confirm | None = None
     rigorous: bool = False
     constants: Mapping[str, float] = field(default_factory=dict)
     observers: Sequence[Observer] = ()
+    relate: Relate | None = None
+    judge_alone: JudgeAlone | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +110,10 @@ class Campaign:
     has_accepted: bool = False
     _unrejected: tuple[str, ...] = adequacy.PREDICTORS
 
+    def profile_of(self, case: Case) -> str:
+        """The profile that a case is judged under."""
+        return self.settings.profile or self.op.contract.profile_for(case.dtype)
+
     def prepare(self, case: Case) -> Prepared:
         """The inputs of a case on the device under test, with their digest; kept."""
         key = (self.op.digest, case.id, self.settings.device)
@@ -114,11 +129,24 @@ class Campaign:
 
     def observe(self, case: Case) -> Observation:
         """Call the candidate on a copy of the inputs."""
-        inputs = fill.clone(self.prepare(case).inputs)
-        settings = self.settings
+        made = self.prepare(case).inputs
+        settings, contract = self.settings, self.op.contract
+        slices = make_slices(self.op, case, made) if batch_invariance.NAME in settings.guards else ()
         return inline.observe(
-            self.candidate, inputs, case.params, self.op.contract, settings.guards, settings.scope
-        )
+            self.candidate, fill.clone(made), case.params, contract, settings.guards, settings.scope,
+            settings.repeats, slices,
+        )  # fmt: skip
+
+    def _repeat_exact(self, case: Case, observation: Observation, judged: Judged) -> Observation:
+        """One more call where any difference between two is a failure, for a rare race to show (section 7)."""
+        settings = self.settings
+        if not judged.acceptance.is_exact or "repeat" not in settings.guards:
+            return observation
+        inputs = fill.clone(self.prepare(case).inputs)
+        return inline.repeat_again(
+            self.candidate, inputs, case.params, self.op.contract, observation,
+            max(settings.repeats, EXACT_REPEATS), settings.scope,
+        )  # fmt: skip
 
     def expect(self, case: Case, profile: str | None = None, observation: Observation | None = None) -> Judged:
         """The float64 answer with its bound under a profile, and what the oracle accepts; kept.
@@ -126,7 +154,7 @@ class Campaign:
         observation: what the candidate returned, for an op whose answer depends on it; without it only the
         outputs' shapes are known (`judge` then finds the rest).
         """
-        profile = profile or self.settings.profile or self.op.contract.profile_for(case.dtype)
+        profile = profile or self.profile_of(case)
         if deciding.awaits_outputs(self.op):
             return self._expect_of(case, profile, observation)
         settings = self.settings
@@ -150,7 +178,23 @@ class Campaign:
         return Judged(expected, bounds.accept(expected, self.op.contract))
 
     def judge(self, case: Case, observation: Observation, judged: Judged) -> Verdict:
-        """The oracle's decision, before any confirmation."""
+        """The oracle's decision on all calls, before any confirmation."""
+        verdict = self._judge_call(case, observation, judged)
+        if not observation.repeats:
+            return verdict
+
+        def judge_call(outputs: tuple[torch.Tensor, ...]) -> Verdict:
+            call = replace(observation, outputs=outputs, repeats={})
+            depends = deciding.awaits_outputs(self.op)
+            held = self.expect(case, judged.expected.profile, call) if depends else judged
+            return self._judge_call(case, call, held)
+
+        return determinism.judge(
+            observation, verdict, judge_call, judged.expected, judged.acceptance, self.op.contract
+        )
+
+    def _judge_call(self, case: Case, observation: Observation, judged: Judged) -> Verdict:
+        """The decision on the first call."""
         inputs = self.prepare(case).inputs  # for the hint that an output equals an input
         if self.op.residual is not None:
             return residual.judge(self.op, case, observation, inputs, judged.expected)
@@ -162,22 +206,33 @@ class Campaign:
         """One case from inputs to record. The candidate runs before the reference: nothing of the answer is
         left in the allocator for it to find (HACKS.md 1)."""
         started = time.perf_counter()
-        prepared = self.prepare(case)
         observation = self.observe(case)
+        if self.settings.judge_alone is not None:
+            verdict = self.settings.judge_alone(self, case, observation)
+            return self._record(case, index, observation, verdict, started)
         judged = self.expect(case, observation=observation)
+        observation = self._repeat_exact(case, observation, judged)
         verdict = self.judge(case, observation, judged)
         unfavourable = verdict.status in (Status.FAIL, Status.ERROR, Status.UNSUPPORTED)
         if unfavourable and self.settings.confirm is not None:
             verdict = self.settings.confirm(self, case, observation, verdict)
+        if verdict.status is Status.PASS and self.settings.relate is not None:
+            verdict = self.settings.relate(self, case, verdict)
         if verdict.status in (Status.PASS, Status.FAIL):
             self.has_accepted = True
         for observer in self.settings.observers:
             observer(self, case, observation, verdict)
+        verdict = self._with_adequacy(verdict, case, observation, judged)
+        return self._record(case, index, observation, verdict, started)
+
+    def _record(
+        self, case: Case, index: int, observation: Observation, verdict: Verdict, started: float
+    ) -> Record:
         return Record(
             index=index,
             case=case,
-            verdict=self._with_adequacy(verdict, case, observation, judged),
-            inputs_sha256=prepared.sha256,
+            verdict=verdict,
+            inputs_sha256=self.prepare(case).sha256,
             outputs_sha256=fill.tensors_digest(observation.outputs) if observation.outputs else None,
             duration_s=time.perf_counter() - started,
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,15 +29,42 @@ class GuardFinding:
 
 
 @dataclass(frozen=True)
+class Slice:
+    """A part of a case, to be run alone: the elements `start` to `start + width` of one dim.
+
+    size: of the dim in the whole case. inputs: contiguous copies, in call order. output_axes: per output, which
+    of its axes is the dim, None where it has none; empty where the op does not declare its outputs.
+    """
+
+    dim: str
+    size: int
+    start: int
+    width: int
+    inputs: Mapping[str, torch.Tensor]
+    output_axes: tuple[int | None, ...] = ()
+
+    def describe(self) -> str:
+        """ "B = 3 of 8, run alone,": the subject of a sentence."""
+        last = self.start + self.width - 1
+        place = str(self.start) if self.width == 1 else f"{self.start} to {last}"
+        return f"{self.dim} = {place} of {self.size}, run alone,"
+
+
+@dataclass(frozen=True)
 class Observation:
     """Outputs, or the exception that prevented them, with what the guards saw.
 
     outputs: tensors in the order returned. malformed: why the return value is not a tuple of tensors, if so.
+    calls: how often the candidate was called on these inputs. repeats: outputs of further calls that differ
+    from the first in some bit, by the number of the call (2 for the second).
+    notes: what calling it left out, in plain sentences, for a failure's message.
     """
 
     outputs: tuple[torch.Tensor, ...] = ()
     exception: CandidateException | None = None
     malformed: str | None = None
     findings: tuple[GuardFinding, ...] = ()
+    calls: int = 1
+    repeats: Mapping[int, tuple[torch.Tensor, ...]] = field(default_factory=dict)
     duration_s: float = 0.0
     notes: tuple[str, ...] = ()

@@ -39,6 +39,7 @@ class Flag(StrEnum):
     SUSPICIOUS = "suspicious"
     NAN_SEMANTICS = "nan_semantics"
     GENERIC_BOUND = "generic_bound"
+    NONDETERMINISTIC = "nondeterministic"  # calls differ, within the bound, and no contract forbids it
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Verdict:
 
     kind: a `Kind` or "guard:NAME" on failures. profile: the profile judged under; looser_profile: the tightest
     looser profile that accepts a `precision` failure. rejected_predictors: trivial predictors that this case
-    would have rejected (section 12.5); exempt_predictors: those that equal the op here.
+    would have rejected (section 12.5); exempt_predictors: those that equal the op here. relations:
+    the metamorphic relations that were tried on this case and hold; a violated one is the kind "relation:NAME".
     """
 
     status: Status
@@ -90,6 +92,7 @@ class Verdict:
     rejected_predictors: tuple[str, ...] = ()
     exempt_predictors: tuple[str, ...] = ()
     generic: tuple[str, ...] = ()
+    relations: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; NaN and infinities as strings."""
@@ -97,7 +100,7 @@ class Verdict:
         for name in ("kind", "message", "profile", "looser_profile", "hint"):
             if getattr(self, name):
                 document[name] = str(getattr(self, name))
-        for name in ("flags", "rejected_predictors", "exempt_predictors", "generic"):
+        for name in ("flags", "rejected_predictors", "exempt_predictors", "generic", "relations"):
             if getattr(self, name):
                 document[name] = [str(item) for item in getattr(self, name)]
         for name in ("worst", "errors"):
@@ -111,7 +114,7 @@ class Verdict:
         """The verdict of a JSON document written by `to_json`."""
         fields = {name: value for name, value in document.items() if name not in ("worst", "errors")}
         fields["status"] = Status(fields["status"])
-        for name in ("flags", "rejected_predictors", "exempt_predictors", "generic"):
+        for name in ("flags", "rejected_predictors", "exempt_predictors", "generic", "relations"):
             fields[name] = tuple(fields.get(name, ()))
         worst, errors = document.get("worst"), document.get("errors")
         if worst is not None:

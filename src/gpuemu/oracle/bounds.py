@@ -77,8 +77,9 @@ class Acceptance:
 
     @property
     def is_exact(self) -> bool:
-        """Whether every element of the case has one answer, on which all legitimate kernels agree."""
-        return all(output.exact and output.selection is None for output in self.outputs)
+        """Whether there are elements and each has one answer, on which all legitimate kernels agree."""
+        exact = (output.exact and output.selection is None for output in self.outputs)
+        return any(output.elements for output in self.outputs) and all(exact)
 
 
 def comparable(tensor: torch.Tensor) -> torch.Tensor:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dis
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import torch
 
 from gpuemu.errors import CandidateRefusedError
 from gpuemu.model.candidate import Candidate
-from gpuemu.model.observation import CandidateException, GuardFinding, Observation
+from gpuemu.model.observation import CandidateException, GuardFinding, Observation, Slice
 from gpuemu.model.op import Contract
-from gpuemu.run.guards import alias, mutation, repeat
+from gpuemu.run.guards import alias, batch_invariance, mutation, repeat
+
+Scope = Callable[[], AbstractContextManager[Any]]
 
 MESSAGE_LENGTH = 300
 _RAISE = dis.opmap["RAISE_VARARGS"]
@@ -29,46 +32,142 @@ def observe(
     params: Mapping[str, Any],
     contract: Contract,
     guards: Sequence[str] = (),
-    scope: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    scope: Scope = nullcontext,
+    calls: int = 2,
+    slices: Sequence[Slice] = (),
 ) -> Observation:
-    """Call the candidate once (twice with the guard "repeat") and say what happened.
+    """Call the candidate and say what happened.
 
     Args:
         inputs: tensors in call order, on the device under test. They are the candidate's to damage: pass
             copies if they are needed afterwards.
         guards: names of `gpuemu.run.guards.GUARDS` to apply.
         scope: makes the context in which the candidate runs (the CPU tier's device redirection).
+        calls: how often it is called with the guard "repeat"; without, once.
+        slices: parts of the case to run alone, with the guard "batch_invariance".
 
     Never raises for what the candidate does; KeyboardInterrupt passes through.
+
+    Raises:
+        OpDefinitionError: a slice's dim cannot be found among the outputs' axes.
     """
-    before = mutation.take(inputs, contract.mutates) if "mutation" in guards else {}
-    # A kernel that may overwrite its inputs cannot be called twice on them.
-    repeated = "repeat" in guards and not contract.mutates
-    started = time.perf_counter()
+    shared = (*contract.mutates, *contract.aliases)
+    kept = [name for name in inputs if name not in contract.mutates]
+    before = mutation.take(inputs, kept) if "mutation" in guards else {}
+    calls = max(calls, 1) if "repeat" in guards else 1
+    slices = slices if batch_invariance.NAME in guards else ()
+    overwritten = mutation.take(inputs, contract.mutates) if calls > 1 else {}
+    caller = _Caller(candidate, params, scope)
     try:
-        with torch.no_grad(), scope():
-            returned = candidate.call(*inputs.values(), **params)
-            duration_s = time.perf_counter() - started
-            outputs, malformed = _as_tensors(returned)
-            first = tuple(output.clone() for output in outputs) if repeated else outputs
-            again = (
-                _as_tensors(candidate.call(*inputs.values(), **params))[0]
-                if repeated and not malformed
-                else None
-            )
-    except (Exception, SystemExit) as error:
-        return Observation(exception=_describe(error, candidate), duration_s=time.perf_counter() - started)
-    findings: list[GuardFinding | None] = []
-    if not malformed:
-        findings.append(mutation.compare(inputs, before) if before else None)
-        findings.append(alias.compare(inputs, outputs, contract.mutates) if "alias" in guards else None)
-        findings.append(repeat.compare(first, again) if again is not None else None)
+        outputs, malformed = caller.call(inputs)
+        if malformed:
+            return Observation(malformed=malformed, duration_s=caller.duration_s)
+        # A later call may write into what an earlier one returned.
+        first = tuple(output.clone() for output in outputs) if calls > 1 or slices else outputs
+        duration_s = caller.duration_s
+        repeats, finding = _repeat(caller, inputs, overwritten, first, range(2, calls + 1))
+        findings = [
+            mutation.compare(inputs, before) if before else None,
+            alias.compare(inputs, outputs, shared) if "alias" in guards else None,
+            finding,
+        ]
+        if not repeats:
+            findings += [_run_alone(caller, first, part) for part in slices]
+    except _CandidateError as raised:
+        return Observation(exception=_describe(raised.error, candidate), duration_s=caller.duration_s)
     return Observation(
         outputs=first,
-        malformed=malformed,
         findings=tuple(finding for finding in findings if finding is not None),
+        calls=calls,
+        repeats=repeats,
         duration_s=duration_s,
+        notes=tuple(getattr(candidate.call, "notes", ())),
     )
+
+
+def repeat_again(
+    candidate: Candidate,
+    inputs: Mapping[str, torch.Tensor],
+    params: Mapping[str, Any],
+    contract: Contract,
+    observation: Observation,
+    calls: int,
+    scope: Scope = nullcontext,
+) -> Observation:
+    """Further calls on copies of the same inputs, up to `calls` in all, added to what was observed."""
+    further = range(observation.calls + 1, calls + 1)
+    if not further or observation.exception is not None or observation.malformed is not None:
+        return observation
+    caller = _Caller(candidate, params, scope)
+    overwritten = mutation.take(inputs, contract.mutates) if len(further) > 1 else {}
+    try:
+        repeats, finding = _repeat(caller, inputs, overwritten, observation.outputs, further)
+    except _CandidateError as raised:
+        return replace(observation, exception=_describe(raised.error, candidate))
+    findings = observation.findings if finding is None else (*observation.findings, finding)
+    repeats = {**observation.repeats, **repeats}
+    return replace(observation, calls=calls, repeats=repeats, findings=findings)
+
+
+class _CandidateError(Exception):
+    """Carries what a candidate raised."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(type(error)))
+        self.error = error
+
+
+class _Caller:
+    """Calls a candidate in its scope; what it raises comes out as `_CandidateError`."""
+
+    def __init__(self, candidate: Candidate, params: Mapping[str, Any], scope: Scope) -> None:
+        self.candidate, self.params, self.scope = candidate, params, scope
+        self.duration_s = 0.0  # of the latest call
+
+    def call(self, inputs: Mapping[str, torch.Tensor]) -> tuple[tuple[torch.Tensor, ...], str | None]:
+        """The outputs, or what is wrong with the return value."""
+        started = time.perf_counter()
+        try:
+            with torch.no_grad(), self.scope():
+                returned = self.candidate.call(*inputs.values(), **self.params)
+                self.duration_s = time.perf_counter() - started
+                return _as_tensors(returned)
+        except (Exception, SystemExit) as error:
+            self.duration_s = time.perf_counter() - started
+            raise _CandidateError(error) from error
+
+
+def _repeat(
+    caller: _Caller,
+    inputs: Mapping[str, torch.Tensor],
+    overwritten: Mapping[str, torch.Tensor],
+    first: tuple[torch.Tensor, ...],
+    numbers: Iterable[int],
+) -> tuple[dict[int, tuple[torch.Tensor, ...]], GuardFinding | None]:
+    """Outputs of the calls of these numbers that differ from the first; a finding if their form does."""
+    different: dict[int, tuple[torch.Tensor, ...]] = {}
+    for number in numbers:
+        mutation.restore(inputs, overwritten)
+        again, _ = caller.call(inputs)
+        finding = repeat.compare(first, again, number)
+        if finding is not None:
+            return different, finding
+        if not repeat.all_same_bits(first, again):
+            different[number] = tuple(output.clone() for output in again)
+    return different, None
+
+
+def _run_alone(caller: _Caller, outputs: tuple[torch.Tensor, ...], part: Slice) -> GuardFinding | None:
+    """The finding, if a part of the case gives other bits alone, or cannot be run alone."""
+    try:
+        alone, malformed = caller.call(part.inputs)
+    except _CandidateError as raised:
+        error = raised.error
+        message = f"{part.describe()} raises {type(error).__name__}: {_first_line(_text_of(error))}"
+        return GuardFinding(batch_invariance.NAME, message)
+    if malformed:
+        return GuardFinding(batch_invariance.NAME, f"{part.describe()}: {malformed}")
+    return batch_invariance.compare(outputs, alone, part)
 
 
 def _as_tensors(returned: object) -> tuple[tuple[torch.Tensor, ...], str | None]:
@@ -113,8 +212,12 @@ def _describe(error: BaseException, candidate: Candidate) -> CandidateException:
     refused = isinstance(error, CandidateRefusedError | NotImplementedError) or (
         _raised_on_purpose(raised) and not from_kernel
     )
-    first_line = next(iter(text.splitlines()), "")[:MESSAGE_LENGTH]
+    first_line = _first_line(text)
     return CandidateException(type(raised).__name__, first_line, _locate(error, raised, candidate), refused)
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.splitlines()), "")[:MESSAGE_LENGTH]
 
 
 def _text_of(error: BaseException) -> str:

@@ -12,15 +12,17 @@ from gpuemu.model.candidate import Candidate
 from gpuemu.model.observation import Observation
 from gpuemu.model.op import Contract
 from gpuemu.run.guards import GUARDS
-from gpuemu.run.inline import observe
+from gpuemu.run.inline import observe, repeat_again
 
 PLAIN = Contract()
 
 
-def look(call: Callable[..., Any], contract: Contract = PLAIN, guards: tuple[str, ...] = GUARDS) -> Observation:
+def look(
+    call: Callable[..., Any], contract: Contract = PLAIN, guards: tuple[str, ...] = GUARDS, **options: Any
+) -> Observation:
     inputs = {"x": torch.arange(6.0).reshape(2, 3), "w": torch.ones(3)}
     candidate = Candidate("k", "t", "torch", call, source_path=__file__)
-    return observe(candidate, inputs, {"scale": 2.0}, contract, guards)
+    return observe(candidate, inputs, {"scale": 2.0}, contract, guards, **options)
 
 
 def test_outputs_come_back_in_order() -> None:
@@ -158,7 +160,9 @@ def names(seen: Observation) -> list[str]:
 
 
 def test_overwritten_input_fires_mutation() -> None:
-    assert names(look(lambda x, w, scale: x.mul_(2).clone())) == ["mutation", "repeat"]
+    seen = look(lambda x, w, scale: x.mul_(2).clone())
+    assert names(seen) == ["mutation"]
+    assert list(seen.repeats) == [2]
 
 
 def test_write_outside_the_view_fires_mutation() -> None:
@@ -174,24 +178,97 @@ def test_returned_view_of_an_input_fires_alias() -> None:
     assert names(look(lambda x, w, scale: x.mul_(2), Contract(mutates=("x",)))) == []
 
 
-def test_different_second_call_fires_repeat() -> None:
+def test_an_output_may_share_memory_with_an_input_that_the_contract_names_and_not_write_it() -> None:
+    view = Contract(aliases=("x",))
+    assert names(look(lambda x, w, scale: x.view(3, 2), view)) == []
+    assert names(look(lambda x, w, scale: w.view(3), view)) == ["alias"]
+    assert names(look(lambda x, w, scale: x.mul_(2), view)) == ["mutation"]
+
+
+def counting(kernel: Callable[[torch.Tensor, int], torch.Tensor]) -> tuple[Callable[..., Any], list[int]]:
+    """A kernel of x and the number of the call, and the list of the calls."""
     calls: list[int] = []
 
-    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
-        calls.append(1)
-        return x + len(calls)
+    def call(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
+        calls.append(len(calls) + 1)
+        return kernel(x, calls[-1])
 
-    assert names(look(kernel)) == ["repeat"]
-    assert len(calls) == 2
+    return call, calls
+
+
+def test_a_further_call_that_differs_is_handed_over_with_its_number() -> None:
+    kernel, calls = counting(lambda x, number: x + (number == 3))
+    seen = look(kernel, calls=4)
+    assert calls == [1, 2, 3, 4]
+    assert (seen.calls, list(seen.repeats), names(seen)) == (4, [3], [])
+    assert torch.equal(seen.repeats[3][0], seen.outputs[0] + 1)
+
+
+def test_calls_that_agree_hand_nothing_over() -> None:
+    kernel, calls = counting(
+        lambda x, number: x.log() if number else x
+    )  # log(0) - and NaN of log(-1) - are equal
+    seen = look(kernel)
+    assert calls == [1, 2]
+    assert (seen.calls, dict(seen.repeats)) == (2, {})
+
+
+def test_a_negative_zero_is_not_the_same_bits() -> None:
+    kernel, _ = counting(lambda x, number: x * 0.0 * (-1) ** number)
+    assert list(look(kernel).repeats) == [2]
+
+
+@pytest.mark.parametrize(
+    ("make_output", "what"),
+    [
+        (lambda x, number: x if number == 1 else (x, x), "the first call gave 1 outputs, call 2 gave 2"),
+        (lambda x, number: x + 1 if number == 1 else x.double(), "output 0 has dtype torch.float32"),
+        (lambda x, number: x[:number] + 1, "output 0 has shape (1, 3) in the first call, (2, 3) in call 2"),
+        (lambda x, number: x + 1 if number == 1 else None, "call 2 gave 0"),
+    ],
+)
+def test_a_further_call_of_another_form_fires_repeat(make_output: Callable[..., Any], what: str) -> None:
+    kernel, _ = counting(make_output)
+    findings = [finding for finding in look(kernel).findings if finding.guard == "repeat"]
+    assert len(findings) == 1
+    assert what in findings[0].message
 
 
 def test_an_output_buffer_that_is_reused_is_compared_with_its_first_content() -> None:
     buffer = torch.zeros(2, 3)
+    seen = look(lambda x, w, scale: buffer.add_(1), calls=3)
+    assert [int(outputs[0][0, 0]) for outputs in (seen.outputs, *seen.repeats.values())] == [1, 2, 3]
 
-    def kernel(x: torch.Tensor, w: torch.Tensor, scale: float) -> torch.Tensor:
-        return buffer.add_(1)
 
-    assert names(look(kernel)) == ["repeat"]
+def test_a_kernel_that_overwrites_its_input_is_repeated_on_the_same_values() -> None:
+    contract = Contract(mutates=("x",))
+    kernel, calls = counting(lambda x, number: x.mul_(2))
+    seen = look(kernel, contract, calls=3)
+    assert calls == [1, 2, 3]
+    assert dict(seen.repeats) == {}
+    assert torch.equal(seen.outputs[0], 2 * torch.arange(6.0).reshape(2, 3))
+    racy, _ = counting(lambda x, number: x.mul_(number))
+    assert list(look(racy, contract, calls=3).repeats) == [2, 3]
+
+
+def test_further_calls_are_added_to_what_was_observed() -> None:
+    kernel, calls = counting(lambda x, number: x + (number == 3))
+    candidate = Candidate("k", "t", "torch", kernel, source_path=__file__)
+    inputs = {"x": torch.ones(2, 3), "w": torch.ones(3)}
+    seen = observe(candidate, inputs, {"scale": 2.0}, PLAIN, GUARDS)
+    assert dict(seen.repeats) == {}
+    more = repeat_again(candidate, inputs, {"scale": 2.0}, PLAIN, seen, 3)
+    assert (calls, more.calls, list(more.repeats)) == ([1, 2, 3], 3, [3])
+    assert repeat_again(candidate, inputs, {"scale": 2.0}, PLAIN, more, 3) is more
+    failed = repeat_again(candidate, {"x": torch.ones(2)}, {"scale": 2.0}, PLAIN, more, 4)
+    assert failed.exception is not None
+    assert failed.exception.type == "TypeError"
+
+
+def test_without_the_guard_nothing_is_repeated() -> None:
+    kernel, calls = counting(lambda x, number: x)
+    look(kernel, guards=("mutation",), calls=5)
+    assert calls == [1]
 
 
 def test_without_guards_the_candidate_is_called_once() -> None:

@@ -5,4 +5,4 @@
 
 from __future__ import annotations
 
-GUARDS = ("mutation", "alias", "repeat")
+GUARDS = ("mutation", "alias", "repeat", "batch_invariance")

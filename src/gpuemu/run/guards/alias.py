@@ -1,4 +1,4 @@
-"""Outputs must own their memory unless the contract says which input they may overwrite (HACKS.md 30)."""
+"""Outputs must own their memory unless the contract says which inputs they may share it with (HACKS.md 30)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from gpuemu.model.observation import GuardFinding
 
 
 def compare(
-    inputs: Mapping[str, torch.Tensor], outputs: Sequence[torch.Tensor], mutates: Sequence[str]
+    inputs: Mapping[str, torch.Tensor], outputs: Sequence[torch.Tensor], permitted: Sequence[str]
 ) -> GuardFinding | None:
-    """The finding, if an output shares storage with an input that the contract does not let it overwrite."""
+    """The finding, if an output shares storage with an input that is not among the permitted ones."""
     owners = {
         tensor.untyped_storage().data_ptr(): name
         for name, tensor in inputs.items()
-        if name not in mutates and tensor.numel()
+        if name not in permitted and tensor.numel()
     }
     for position, output in enumerate(outputs):
         owner = owners.get(output.untyped_storage().data_ptr()) if output.numel() else None

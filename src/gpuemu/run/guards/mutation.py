@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import torch
 
@@ -14,9 +14,15 @@ def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
 
 
-def take(inputs: Mapping[str, torch.Tensor], mutates: Sequence[str]) -> dict[str, torch.Tensor]:
-    """Copies of the storages that must not change."""
-    return {name: storage_bytes(x).clone() for name, x in inputs.items() if name not in mutates}
+def take(inputs: Mapping[str, torch.Tensor], names: Iterable[str]) -> dict[str, torch.Tensor]:
+    """Copies of the storages of the named inputs."""
+    return {name: storage_bytes(inputs[name]).clone() for name in names}
+
+
+def restore(inputs: Mapping[str, torch.Tensor], before: Mapping[str, torch.Tensor]) -> None:
+    """Write the copies back, so that an op that overwrites its inputs can be called on them again."""
+    for name, copy in before.items():
+        storage_bytes(inputs[name]).copy_(copy)
 
 
 def compare(inputs: Mapping[str, torch.Tensor], before: Mapping[str, torch.Tensor]) -> GuardFinding | None:
