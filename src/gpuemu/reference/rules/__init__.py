@@ -23,6 +23,8 @@ FAMILIES = (
     "cast",
     "factory",
     "composite",
+    "integers",
+    "indices",
 )
 
 

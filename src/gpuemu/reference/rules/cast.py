@@ -59,13 +59,24 @@ def permit_rounding(arithmetic: Arithmetic, x: Bounded, target: DType) -> Bounde
 
 
 def _to_integer(call: Call, x: Bounded, target: DType) -> torch.Tensor:
-    """Truncation, two-sided; numbers that do not fit, NaN and infinities give no known integer."""
+    """Truncation, two-sided; numbers that do not fit, NaN and infinities give no known integer.
+
+    Integers that do not fit wrap, as everywhere; those of which only some wrap give no known integer either.
+    """
     dtype = torch_dtype(target.name)
     value, error = to_operand(x)
     result = x.value.to(dtype)
     if x.value.is_floating_point():
         error = elementwise(call.evaluation, torch.trunc, [(value, error)], EXACT).error
-    fits = value.abs() <= target.max
+    smallest, spread = 0.0 if target.kind == "uint" else -target.max - 1.0, 0.0 if error is None else error
+    if target.name == "int64":
+        smallest = -target.max
+    lowest, highest = value - spread, value + spread
+    if x.value.is_floating_point():
+        lowest, highest = lowest.trunc(), highest.trunc()  # -0.3 is 0 as an unsigned integer
+    fits = (lowest >= smallest) & (highest <= target.max)
+    if not x.value.is_floating_point():
+        fits |= lowest == highest
     if not bool(fits.all()):
         error = torch.where(fits, 0.0 if error is None else error, torch.inf)
     if error is None or not bool((error != 0).any()):
@@ -76,7 +87,10 @@ def _to_integer(call: Call, x: Bounded, target: DType) -> torch.Tensor:
 def _to_8_bits(call: Call, x: Bounded, target: DType) -> Bounded:
     """Rounding to an 8-bit float, two-sided. Whether what is too large saturates is the kernel's choice."""
     rounded = elementwise(call.evaluation, lambda t: round_to(t, target.name).double(), [to_operand(x)], EXACT)
-    too_large = x.value.abs() > target.max
+    # From the middle between the largest number and the next, were there one.
+    limit = target.max + target.eps * 2.0**target.emax / 2.0
+    reach = x.value.abs() if x.error is None else x.value.abs() + x.error
+    too_large = ~(reach < limit) & ~x.value.isnan()
     if not bool(too_large.any()):
         return rounded
     error = torch.zeros_like(rounded.value) if rounded.error is None else rounded.error
