@@ -93,6 +93,13 @@ def _wrong_zeros(wrong: _Wrong) -> str:
     return "every wrong element is zero" if not bool((wrong.actual[wrong.failing] != 0).any()) else ""
 
 
+def _zero_signs(wrong: _Wrong) -> str:
+    shown = wrong.actual[wrong.failing]
+    acceptable = (shown >= wrong.lower[wrong.failing]) & (shown <= wrong.upper[wrong.failing])
+    only_signs = bool(((shown == 0) & acceptable).all())
+    return "every wrong element is a zero of the wrong sign" if only_signs else ""
+
+
 def _only_nonfinite(wrong: _Wrong) -> str:
     """NaN or infinity where a number is due, and nothing else wrong."""
     shown = wrong.actual[wrong.failing]
@@ -230,6 +237,7 @@ def _whole_rows(wrong: _Wrong) -> str:
 
 
 _PATTERNS: tuple[Callable[[_Wrong], str], ...] = (
+    _zero_signs,
     _zeros,
     _only_nonfinite,
     _transposed,

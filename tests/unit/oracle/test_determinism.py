@@ -40,8 +40,8 @@ def test_a_promise_of_the_same_bits_is_broken_by_one_bit() -> None:
     verdict = all_calls(ROUNDED, STRICT, A, A, B)
     assert (verdict.status, verdict.kind) == (Status.FAIL, Kind.NONDETERMINISTIC)
     assert verdict.message == (
-        "1 of 3 elements differ between two calls on the same inputs: output 0 at [1] is 2 in the first call and "
-        "2.00000024 in call 3; the contract promises the same bits"
+        "1 of 3 elements differ between two calls on the same inputs: output 0 at [1] is 2 in the first call "
+        "and 2.00000024 in call 3; the contract promises the same bits"
     )
     signs = all_calls(expect(f64(0.0), 1e-6), STRICT, torch.tensor([0.0]), torch.tensor([-0.0]))
     assert signs.kind == Kind.NONDETERMINISTIC

@@ -7,7 +7,8 @@ import torch
 from oracle_cases import INF, NAN, expect, f64, inside, judged
 
 from gpuemu.model.op import Contract
-from gpuemu.model.verdict import Flag, Kind, Status
+from gpuemu.model.verdict import Flag, Kind, Status, Verdict
+from gpuemu.oracle.bounds import CHUNK_ELEMENTS, accept
 from gpuemu.oracle.nonfinite import classify
 
 LARGEST = (2 - 2.0**-23) * 2.0**127
@@ -142,3 +143,161 @@ def test_a_taint_mask_without_a_nan_expects_nothing() -> None:
         False,
         True,
     ]
+
+
+# --- what a contract says beyond the table --------------------------------------------------------------------
+
+
+def refused(verdict: Verdict) -> bool:
+    return verdict.status is Status.FAIL and verdict.kind == Kind.NONFINITE
+
+
+@pytest.mark.parametrize("bound", [0.0, INF])
+def test_forbid_fails_every_nan_that_is_returned_also_where_nothing_else_is_judged(bound: float) -> None:
+    expected = expect(f64(NAN, 1.0, 1.0), f64(0.0, bound, 0.0), expects_nan=torch.tensor([True, False, False]))
+    forbid = Contract(nan="forbid")
+    assert inside(torch.tensor([NAN, NAN, 1.0]), expected, forbid) == [False, False, True]
+    assert refused(judged(torch.tensor([NAN, 1.0, 1.0]), expected, forbid))
+    assert refused(judged(torch.tensor([0.0, NAN, 1.0]), expected, forbid))
+    kept = judged(torch.tensor([-7.0, 1.0, 1.0]), expected, forbid)  # no other value is due
+    assert (kept.status, kept.flags) == (Status.PASS, ())
+
+
+def test_elements_that_an_input_nan_reaches_count_as_judged_only_where_they_are() -> None:
+    expected = expect(f64(NAN, NAN, NAN, NAN), 0.0, expects_nan=TRUE.expand(4))
+    zeros = torch.zeros(4)
+    assert judged(zeros, expected, Contract(nan="propagate")).status is Status.FAIL
+    assert judged(zeros, expected, Contract(nan="report")).status is Status.PASS
+    for policy in ("ignore", "forbid"):
+        assert judged(zeros, expected, Contract(nan=policy)).status is Status.INCONCLUSIVE
+
+
+MASKED = Contract(masked_value=0.1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e5m2"])
+def test_a_masked_value_is_due_to_the_last_bit_where_the_reference_makes_a_nan(dtype: str) -> None:
+    """One row is masked, one holds an input NaN, one is a number."""
+    storage = getattr(torch, dtype)
+    expected = expect(f64(NAN, NAN, 2.0), 1e-9, dtype, expects_nan=torch.tensor([False, True, False]))
+    due = torch.tensor([0.1, NAN, 2.0]).to(storage)
+    assert inside(due, expected, MASKED) == [True, True, True]
+    verdict = judged(due, expected, MASKED)
+    assert (verdict.status, verdict.flags) == (Status.PASS, ())
+    assert verdict.errors is not None
+    assert (verdict.errors.judged, verdict.errors.max_bound_units) == (3, 0.0)
+    up = torch.nextafter(due.float(), torch.tensor(9.0)) if dtype == "float32" else None
+    off = (
+        up
+        if up is not None
+        else (due.view(torch.int16 if storage.itemsize == 2 else torch.uint8) + 1).view(storage)
+    )
+    assert not inside(off, expected, MASKED)[0]
+    for wrong in (0.0, NAN, INF):
+        actual = torch.tensor([wrong, NAN, 2.0]).to(storage)
+        refusal = judged(actual, expected, MASKED)
+        assert refusal.status is Status.FAIL
+        assert refusal.worst is not None
+        assert (refusal.worst.index, refusal.worst.error_bound_units) == ((0,), INF)
+        assert refusal.worst.expected == pytest.approx(0.1, rel=0.1)
+
+
+def test_a_masked_value_does_not_hold_where_the_range_is_ambiguous() -> None:
+    expected = expect(f64(NAN, NAN), f64(INF, NAN))
+    assert inside(torch.tensor([5.0, NAN]), expected, MASKED) == [True, True]
+
+
+def test_beside_an_infinite_input_nan_is_accepted_for_the_masked_value_unless_forbidden() -> None:
+    expected = expect(f64(NAN, NAN, NAN), 0.0, infinite_input=True)
+    actual = torch.tensor([NAN, 0.1, 0.0])
+    assert inside(actual, expected, MASKED) == [True, True, False]
+    assert inside(actual, expected, Contract(masked_value=0.1, nan="forbid")) == [False, True, False]
+
+
+def test_a_masked_value_of_an_integer_output_changes_nothing() -> None:
+    expected = expect(f64(NAN, 4.0), 0.0, "int32")
+    assert inside(torch.tensor([7, 4], dtype=torch.int32), expected, MASKED) == [True, True]
+
+
+def test_saturation_accepts_the_largest_number_of_the_sign_for_an_infinity() -> None:
+    saturate = Contract(infinity="saturate")
+    for dtype, largest in (("float32", LARGEST), ("float16", 65504.0), ("float8_e5m2", 57344.0)):
+        storage = getattr(torch, dtype)
+        actual = torch.tensor([largest, -largest, -largest, largest, INF, largest / 2]).to(storage)
+        expected = expect(f64(INF, -INF, INF, -INF, INF, INF), 0.0, dtype)
+        assert inside(actual, expected, saturate) == [True, True, False, False, True, False]
+        exact = [False] * 4 + [True, False]
+        assert inside(actual, expected) == exact
+        # A finite number that only the storage dtype cannot hold is no other case.
+        overflown = expect(f64(largest * 2, -largest * 2), 1e-3, dtype)
+        both = torch.tensor([largest, -largest]).to(storage)
+        assert inside(both, overflown) == [False, False]
+        verdict = judged(both, overflown, saturate)
+        assert (verdict.status, verdict.flags, verdict.worst) == (Status.PASS, (), None)
+
+
+def test_a_format_without_infinities_overflows_to_nan_or_to_its_largest_number() -> None:
+    """OFP8: a conversion to E4M3 saturates or gives NaN; 464 is the middle between 448 and the next, 480."""
+    values = [464.0, 464.5, -1e6, INF, 440.0, 448.0]
+    nan = torch.full((6,), NAN).to(torch.float8_e4m3fn)
+    largest = torch.tensor([448.0, 448.0, -448.0, 448.0, 448.0, 448.0]).to(torch.float8_e4m3fn)
+    expected = expect(f64(*values), 0.0, "float8_e4m3fn")
+    assert bool(nan.float().isnan().all())
+    assert inside(nan, expected) == [False, True, True, True, False, False]
+    assert inside(largest, expected) == [True, True, True, True, True, True]
+    saturate = Contract(infinity="saturate")
+    assert inside(nan, expected, saturate) == [False] * 6
+    assert inside(largest, expected, saturate) == [True] * 6
+    assert inside(nan[:1], expect(f64(464.0), 0.01, "float8_e4m3fn")) == [True]
+
+
+SIGNED = Contract(signed_zero=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64", "float8_e4m3fn"])
+def test_the_sign_of_a_zero_counts_where_it_is_certain(dtype: str) -> None:
+    tiny = 1e-320 if dtype == "float64" else 1e-60
+    value = f64(0.0, -0.0, tiny, -tiny, 0.0, -0.0, tiny, 1.0)
+    bound = f64(0.0, 0.0, tiny / 4, tiny / 4, tiny, tiny, tiny * 2, 0.0)
+    if dtype == "float64":  # which holds the tiny numbers
+        value, bound = value[[0, 1, 4, 5, 7]], bound[[0, 1, 4, 5, 7]]
+    zeros = torch.where(value.abs() == 1, 1.0, torch.zeros_like(value))
+    storage = getattr(torch, dtype)
+    certain = (bound == 0) | (bound < value.abs())
+    for sign in (1.0, -1.0):
+        actual = torch.where(value == 1, value, zeros.copysign(torch.tensor(sign))).to(storage)
+        right = ~certain | (torch.signbit(value) == (sign < 0)) | (value == 1)
+        assert inside(actual, expect(value, bound, dtype), SIGNED) == right.tolist()
+        assert all(inside(actual, expect(value, bound, dtype)))
+
+
+def test_a_zero_of_the_wrong_sign_is_a_wrong_value_and_says_so() -> None:
+    verdict = judged(torch.tensor([1.0, -0.0]), expect(f64(1.0, 0.0), 0.0), SIGNED)
+    assert (verdict.status, verdict.kind) == (Status.FAIL, Kind.VALUE)
+    assert "output 0 at [1] is -0, expected 0" in verdict.message
+    assert verdict.hint == "every wrong element is a zero of the wrong sign"
+    right = judged(torch.tensor([1.0, 0.0]), expect(f64(1.0, 0.0), 0.0), SIGNED)
+    assert (right.status, right.worst) == (Status.PASS, None)
+
+
+def test_policies_hold_in_every_piece_of_a_large_tensor() -> None:
+    size = 2 * CHUNK_ELEMENTS + 100
+    value = torch.ones(size, dtype=torch.float64)
+    value[-1], value[-2], value[-3], value[-4] = NAN, INF, -0.0, NAN
+    contract = Contract(masked_value=-2.0, infinity="saturate", signed_zero=True)
+    expected = expect(value, 0.0, expects_nan=torch.arange(size) == size - 4)
+    actual = value.float()
+    actual[-1], actual[-2] = -2.0, LARGEST
+    assert judged(actual, expected, contract).status is Status.PASS
+    for position, wrong in ((-1, 0.0), (-2, -LARGEST), (-3, 0.0)):
+        changed = actual.clone()
+        changed[position] = wrong
+        verdict = judged(changed, expected, contract)
+        assert verdict.worst is not None
+        assert verdict.worst.index == (size + position,)
+
+
+def test_a_plain_output_has_no_masks_whatever_the_contract_says() -> None:
+    strict = Contract(nan="forbid", masked_value=0.0, infinity="saturate", signed_zero=True)
+    assert accept(expect(f64(1.0, 2.0), 0.1), strict).outputs[0].masks is None
+    assert not inside(torch.tensor([NAN, 2.0]), expect(f64(1.0, 2.0), 0.1), strict)[0]
