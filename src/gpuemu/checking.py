@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from gpuemu import environment
-from gpuemu.campaign import Campaign, Observer, Settings
+from gpuemu.campaign import Campaign, Settings
 from gpuemu.candidates import backward as backward_candidate
 from gpuemu.candidates import loader
 from gpuemu.candidates.source import make_portable
@@ -34,7 +33,9 @@ from gpuemu.ops.backward import SUFFIX, backward_of, differentiable_inputs
 from gpuemu.ops.registry import get_op, load_ops
 from gpuemu.oracle import adequacy
 from gpuemu.oracle.calibration import find_constants, find_drift
+from gpuemu.oracle.relations import relations_of
 from gpuemu.planning.plan import make_plan
+from gpuemu.relating import judge_alone, relate
 from gpuemu.run.guards import GUARDS
 from gpuemu.shrink import shrink as shrink_case
 from gpuemu.store.sqlite import Store, make_run_id
@@ -97,6 +98,7 @@ def check(
     strategy: str = "covering",
     guards: Sequence[str] | None = None,
     calibration: Path | None = None,
+    reference: bool = True,
     store: bool | Path = True,
     shrink: bool = True,
     progress: Progress | None = None,
@@ -113,6 +115,7 @@ def check(
         device: "cpu" or "cuda". dtypes, layouts, value_classes: None takes the op's.
         profile: judge under this profile instead of the contract's.
         calibration: a file that `gpuemu calibrate` wrote; it may widen bounds, and says where errors drift.
+        reference: False judges by metamorphic relations alone, where float64 cannot be afforded.
         guards: None takes those of the tier. store: True keeps records under `.gpuemu`, a path elsewhere.
         shrink: make the first failing case smaller. progress: called after each case.
 
@@ -124,6 +127,7 @@ def check(
     if profile is not None:
         get_profile(profile)
     subject = resolve(kernel, op, device, backward)
+    relations_of(subject.op)  # an unknown name is said before anything runs
     seed = secrets.randbits(63) if seed is None else seed
     plan = make_plan(
         subject.op, budget=budget, seed=seed, device=device, dtypes=dtypes, layouts=layouts,
@@ -134,7 +138,10 @@ def check(
     calibrated = None if calibration is None else load_calibration(calibration)
     constants = {} if calibrated is None else find_constants(calibrated, subject.op, profile)
     fingerprint = FingerprintObserver()
-    campaign = make_campaign(subject.op, candidate, device, profile, guards, (fingerprint,), constants)
+    campaign = make_campaign(
+        subject.op, candidate, device, profile, guards, observers=(fingerprint,), constants=constants,
+        relate=relate, judge_alone=None if reference else judge_alone,
+    )  # fmt: skip
     run = _make_run(subject, candidate, plan, campaign.settings)
     with _open_store(store, run) as kept:
         records = []
@@ -223,19 +230,17 @@ def make_campaign(
     device: str,
     profile: str | None = None,
     guards: Sequence[str] | None = None,
-    observers: Sequence[Observer] = (),
-    constants: Mapping[str, float] = MappingProxyType({}),
+    **others: Any,
 ) -> Campaign:
-    """A campaign with the tier's scope and guards."""
+    """A campaign with the tier's scope and guards; `others` are further fields of `Settings`."""
     if guards is None:
         # The interpreter runs programs one after another: a second call could only repeat the first.
         interpreted = device == "cpu" and candidate.kind == "triton"
         guards = tuple(guard for guard in GUARDS if not (interpreted and guard == "repeat"))
     scope = loader.tier_scope(device, candidate)
     settings = Settings(
-        device=device, profile=profile, guards=guards, scope=scope, confirm=confirm, observers=observers,
-        constants=constants,
-    )  # fmt: skip
+        device=device, profile=profile, guards=guards, scope=scope, confirm=confirm, **others
+    )
     return Campaign(op, candidate, settings)
 
 
@@ -297,6 +302,7 @@ def _make_run(subject: Subject, candidate: Candidate, plan: Plan, settings: Sett
         contract=subject.op.contract.to_json(),
         rigorous=settings.rigorous,
         constants=settings.constants,
+        reference=settings.judge_alone is None,
         environment=environment.describe(),
         notes=(*plan.notes, *candidate.notes),
     )

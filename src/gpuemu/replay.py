@@ -9,6 +9,7 @@ from gpuemu import environment
 from gpuemu.checking import Subject, make_campaign, require_device, resolve
 from gpuemu.errors import UsageError
 from gpuemu.model.record import BACKWARD_OF, Record, Run
+from gpuemu.relating import judge_alone, relate
 from gpuemu.store.sqlite import Store
 
 
@@ -53,7 +54,10 @@ def replay(run_id: str, case_id: str, store: Path | None = None, device: str | N
     require_device(device)
     subject = _find_subject(run, device)
     candidate = subject.load(device)
-    campaign = make_campaign(subject.op, candidate, device, run.profile)
+    campaign = make_campaign(
+        subject.op, candidate, device, run.profile, rigorous=run.rigorous, constants=run.constants,
+        relate=relate, judge_alone=None if run.reference else judge_alone,
+    )  # fmt: skip
     repeated = campaign.run_case(recorded.case, recorded.index)
     return ReplayResult(run, recorded, repeated, candidate.source_digest != run.source_digest)
 

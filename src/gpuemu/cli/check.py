@@ -50,6 +50,8 @@ _CONFIGURED = {
 @click.option("--strategy", metavar="NAME", help=f"How cases are planned (default {DEFAULT_STRATEGY}).")
 @click.option("--calibration", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="A file that `gpuemu calibrate` wrote: report errors that drift from it.")  # fmt: skip
+@click.option("--reference/--no-reference", default=True,
+              help="Judge by metamorphic relations alone where float64 cannot be afforded.")  # fmt: skip
 @click.option("--shrink/--no-shrink", default=True, help="Make the first failing case small (default).")
 @click.option("--store/--no-store", default=True, help="Keep a record of every case (default).")
 @click.option("--strict/--no-strict", default=None, help="Let suspicious and nan_semantics count as failures.")
@@ -90,6 +92,7 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
                 profile=_first(flags["profile"], configuration.profile),
                 strategy=_first(flags["strategy"], configuration.strategy, DEFAULT_STRATEGY),
                 calibration=_first(flags["calibration"], configuration.calibration),
+                reference=flags["reference"],
                 store=store,
                 shrink=flags["shrink"],
                 progress=follow,

@@ -57,7 +57,7 @@ class Run:
     op_target: how to find the op again (a built-in name or file.py::name, after `BACKWARD_OF` if the kernel's
     own backward pass was checked). mode: "inline" runs share the
     judge's process and say so. contract: every promise that the kernel was held to, defaults included.
-    rigorous, constants: as in `gpuemu.campaign.Settings`.
+    rigorous, constants: as in `gpuemu.campaign.Settings`. reference: whether one was evaluated.
     """
 
     id: str
@@ -76,6 +76,7 @@ class Run:
     contract: Mapping[str, Any] = field(default_factory=dict)
     rigorous: bool = False
     constants: Mapping[str, float] = field(default_factory=dict)
+    reference: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 

@@ -33,6 +33,7 @@ def test_defaults(run: Run, fake_check: Any) -> None:
         "layouts": None,
         "profile": None,
         "calibration": None,
+        "reference": True,
         "strategy": "covering",
         "store": Path(".gpuemu"),
         "shrink": True,

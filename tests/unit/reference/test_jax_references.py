@@ -44,7 +44,7 @@ FOLLOWED: dict[str, Callable[[Any], Any]] = {
     "log_softmax": lambda x: jax.nn.log_softmax(x, axis=-1),
     "gelu": lambda x: jax.nn.gelu(x, approximate=True),
     "gelu_erf": lambda x: jax.nn.gelu(x, approximate=False),
-    "silu": lambda x: jax.nn.silu(x),
+    "silu": jax.nn.silu,
     "layer_norm": lambda x: (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5),
     "attention": lambda x: jax.nn.softmax(x @ x.T / jnp.sqrt(x.shape[1]), axis=-1) @ x,
     "scan": scan,
