@@ -124,7 +124,7 @@ class Op:
     name: str
     inputs: Mapping[str, str | Tensor]
     dims: Mapping[str, Dim | Sequence[int] | int]
-    reference: Callable[..., Any] | None = field(compare=False)
+    reference: Callable[..., Any] | None = field(default=None, compare=False)
     params: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     dtypes: Sequence[str] = ("float32", "float16", "bfloat16")
     constraints: Sequence[str] = ()

@@ -11,7 +11,19 @@ from gpuemu.errors import OpDefinitionError, UnknownOpError
 from gpuemu.model.op import Op
 from gpuemu.ops.backward import SUFFIX, backward_of
 
-FAMILIES = ("activations", "normalisation", "linear", "attention", "losses", "embedding", "liger", "conch")
+FAMILIES = (
+    "activations",
+    "normalisation",
+    "linear",
+    "attention",
+    "losses",
+    "embedding",
+    "decisions",
+    "quantisation",
+    "factorisations",
+    "liger",
+    "conch",
+)
 
 
 @cache
