@@ -42,7 +42,7 @@ def _make_slice(op: Op, case: Case, inputs: Mapping[str, torch.Tensor], name: st
     copies = {}
     for key, tensor in inputs.items():
         copy = tensor
-        for axis, text in enumerate(op.tensors[key].axes):
+        for axis, text in enumerate(op.axes_of(key, case.params)):
             if text == name:
                 copy = copy.narrow(axis, start, width)
         copies[key] = copy.clone(memory_format=torch.contiguous_format)

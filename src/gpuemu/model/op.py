@@ -183,10 +183,22 @@ class Op:
                         f"op {self.name!r}: contract.{what} names {name!r}, which is no input"
                     )
         for name in self.contract.batch_invariant:
-            if name not in dims:
-                raise OpDefinitionError(
-                    f"op {self.name!r}: contract.batch_invariant names {name!r}, which is no dim"
-                )
+            self._check_batch_invariance(name)
+
+    def _check_batch_invariance(self, name: str) -> None:
+        """A dim along which inputs can be cut: an axis of its own, and part of nothing else."""
+        where = f"op {self.name!r}: contract.batch_invariant names {name!r}"
+        if name not in self.domains:
+            raise OpDefinitionError(f"{where}, which is no dim")
+        shapes = [text for t in self.tensors.values() for text in (t.shape, *(v[2] for v in t.variants))]
+        axes = [axis for text in shapes for axis in text.split()]
+        if name not in axes:
+            raise OpDefinitionError(f"{where}, which is no axis of an input")
+        limits = [limit for tensor in self.tensors.values() for limit in (tensor.low, tensor.high)]
+        mixed = [text for text in axes if text != name and name in expression.names(text)]
+        mixed += [text for text in limits if isinstance(text, str) and name in expression.names(text)]
+        if mixed:
+            raise OpDefinitionError(f"{where}, but {mixed[0]!r} depends on it: no part can be run alone")
 
     @cached_property
     def tensors(self) -> dict[str, Tensor]:
@@ -207,16 +219,20 @@ class Op:
                 domains[name] = Dim(min(sizes), max(sizes), candidates=sizes)
         return domains
 
-    def shape_of(
-        self, input_name: str, dims: Mapping[str, int], params: Mapping[str, Any] | None = None
-    ) -> tuple[int, ...]:
-        """The shape of an input for given dims, and parameters where it has variants."""
+    def axes_of(self, input_name: str, params: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+        """The axes of an input, as expressions of dims, for parameters where it has variants."""
         tensor = self.tensors[input_name]
         axes = tensor.axes
         for parameter, value, text in tensor.variants:
             if params is not None and params.get(parameter) == value:
                 axes = tuple(text.split())
-        shape = tuple(expression.evaluate(axis, dims) for axis in axes)
+        return axes
+
+    def shape_of(
+        self, input_name: str, dims: Mapping[str, int], params: Mapping[str, Any] | None = None
+    ) -> tuple[int, ...]:
+        """The shape of an input for given dims, and parameters where it has variants."""
+        shape = tuple(expression.evaluate(axis, dims) for axis in self.axes_of(input_name, params))
         if any(size < 0 for size in shape):
             raise OpDefinitionError(
                 f"op {self.name!r}: input {input_name!r} gets shape {list(shape)} for {dict(dims)}; "

@@ -50,6 +50,20 @@ def test_admits_checks_domain_candidates_and_constraints() -> None:
         ({"params": {"mode": "abc"}}, "mode"),
         ({"dims": {"B": [], "H": 1}}, "empty list"),
         ({"contract": Contract(mutates=("y",))}, "mutates"),
+        ({"contract": Contract(aliases=("y",))}, "aliases"),
+        ({"contract": Contract(batch_invariant=("Q",))}, "'Q', which is no dim"),
+        ({"contract": Contract(batch_invariant=("H",))}, "'H', which is no axis of an input"),
+        (
+            {"contract": Contract(batch_invariant=("B",)), "inputs": {"x": "B 2*B*H"}},
+            r"'2\*B\*H' depends on it",
+        ),
+        (
+            {
+                "contract": Contract(batch_invariant=("B",)),
+                "inputs": {"x": "B H", "i": Tensor("H", dtype="int64", low=0, high="B")},
+            },
+            "'B' depends on it",
+        ),
     ],
 )
 def test_contradictions_are_refused_with_the_name(changes: dict[str, object], match: str) -> None:
