@@ -23,29 +23,38 @@ def attend(
         key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
         value = value.repeat_interleave(query.shape[-3] // value.shape[-3], -3)
     scale = 1.0 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = query @ key.transpose(-2, -1) * scale
-    if is_causal:
-        rows, columns = scores.shape[-2:]
-        above = torch.ones(rows, columns, dtype=torch.bool, device=query.device).triu(1)
-        scores = scores.masked_fill(above, -math.inf)
-    if mask is not None:
-        scores = torch.where(mask, scores, -math.inf) if mask.dtype == torch.bool else scores + mask
+    scores = mask_scores(query @ key.transpose(-2, -1) * scale, mask, is_causal)
     shares = torch.ops.aten._safe_softmax(scores, -1)
     if mask is not None:
         kept = mask if mask.dtype == torch.bool else mask != -math.inf
         if is_causal:
-            kept = kept & ~above
+            kept = kept & ~_above_diagonal(scores)
         shares = torch.where(kept.any(-1, keepdim=True), shares, 0.0)
     return shares @ value, torch.logsumexp(scores, -1)
 
 
-def _check_dropout(probability: float) -> None:
+def mask_scores(scores: Any, mask: Any, is_causal: bool) -> Any:
+    """-inf above the diagonal and where a bool mask is false; a float mask is added."""
+    if is_causal:
+        scores = scores.masked_fill(_above_diagonal(scores), -math.inf)
+    if mask is None:
+        return scores
+    return torch.where(mask, scores, -math.inf) if mask.dtype == torch.bool else scores + mask
+
+
+def _above_diagonal(scores: Any) -> torch.Tensor:
+    rows, columns = scores.shape[-2:]
+    return torch.ones(rows, columns, dtype=torch.bool, device=scores.device).triu(1)
+
+
+def check_dropout(probability: float) -> None:
+    """Raises: UnsupportedReferenceError for an attention that drops out."""
     if probability:
         raise UnsupportedReferenceError("the reference's attention drops out at random: pass dropout_p=0")
 
 
 def _attention(call: Call, mask: Any, dropout: float, is_causal: bool) -> tuple[Any, Any]:
-    _check_dropout(dropout)
+    check_dropout(dropout)
     query, key, value = (call.follow(t) for t in call.args[:3])
     return attend(query, key, value, mask, is_causal, call.kwargs.get("scale"))
 
