@@ -1,4 +1,4 @@
-"""Ops whose output is a choice, an order, a sample or a code: judged by what stands behind it (ORACLE.md 2.5)."""
+"""Ops whose output is a choice, an order or a sample: judged by what stands behind it (ORACLE.md 2.5)."""
 
 from __future__ import annotations
 
@@ -39,25 +39,32 @@ def sort(x: torch.Tensor, descending: bool) -> tuple[torch.Tensor, torch.Tensor]
 
 def dropout(x: torch.Tensor, p: float, seed: int, kept: torch.Tensor) -> torch.Tensor:
     """x / (1 - p) where kept, else 0 (Srivastava et al., JMLR 15, 2014, section 10)."""
+    del seed  # what it means is the kernel's affair
     return torch.where(kept, x / (1.0 - p if p < 1.0 else 1.0), 0.0)
 
 
-def find_kept(inputs: Inputs, outputs: Outputs, params: Params) -> torch.Tensor:
+def find_kept(_inputs: Inputs, outputs: Outputs, _params: Params) -> torch.Tensor:
     """What was not dropped, as far as it can be seen: a zero is zero either way."""
     return outputs[0] != 0
 
 
-def find_visible(inputs: Inputs, outputs: Outputs, params: Params) -> torch.Tensor:
+def find_visible(inputs: Inputs, _outputs: Outputs, _params: Params) -> torch.Tensor:
     """Elements of which it can be seen whether they were dropped."""
     return inputs["x"].isfinite() & (inputs["x"].abs() > SMALLEST_SEEN)
 
 
 def sample(logits: torch.Tensor, seed: int, choice: torch.Tensor) -> torch.Tensor:
     """One index per row, drawn with the probabilities softmax(logits)."""
+    del logits, seed  # any choice is right; whether all together are, their frequencies tell
     return choice
 
 
-def find_probabilities(inputs: Inputs, outputs: Outputs, params: Params) -> torch.Tensor:
+def find_choice(_inputs: Inputs, outputs: Outputs, _params: Params) -> torch.Tensor:
+    """The drawn indices."""
+    return outputs[0]
+
+
+def find_probabilities(inputs: Inputs, _outputs: Outputs, _params: Params) -> torch.Tensor:
     """softmax(logits) in float64."""
     return torch.softmax(inputs["logits"].double(), dim=-1)
 
@@ -109,9 +116,7 @@ OPS = (
         reference=sample,
         outputs=["R"],
         output_dtypes=["int64"],
-        recovered={
-            "choice": Recovered(lambda inputs, outputs, params: outputs[0], probabilities=find_probabilities)
-        },
+        recovered={"choice": Recovered(find_choice, probabilities=find_probabilities)},
         family="decisions",
         doc="one index per row with the probabilities softmax(logits); the seed decides",
     ),

@@ -34,7 +34,7 @@ def quantise_int8_static(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
 
 def quantise_int8_blocks(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """`quantise_int8` for every 32 elements of `x: R B*32`: codes of its shape, scales of shape R B."""
-    blocks = x.unflatten(-1, (-1, BLOCK))
+    blocks = x.reshape(*x.shape[:-1], -1, BLOCK)
     scale = scale_of(blocks, INT8_MAX)
     return torch.round(blocks / scale).to(torch.int8).flatten(-2), scale.squeeze(-1)
 
