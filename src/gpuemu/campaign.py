@@ -17,7 +17,7 @@ from gpuemu.inputs.slices import make_slices
 from gpuemu.model.candidate import Candidate
 from gpuemu.model.case import Case, Plan
 from gpuemu.model.expected import Expected
-from gpuemu.model.observation import Observation
+from gpuemu.model.observation import REPEATS, Observation
 from gpuemu.model.op import Op
 from gpuemu.model.record import Record
 from gpuemu.model.verdict import Status, Verdict
@@ -30,7 +30,6 @@ from gpuemu.run.guards import GUARDS, batch_invariance
 if TYPE_CHECKING:
     import torch
 
-REPEATS = 2
 EXACT_REPEATS = 3  # ORACLE.md section 7: on exact cases
 Scope = Callable[[], AbstractContextManager[Any]]
 Confirm = Callable[["Campaign", Case, Observation, Verdict], Verdict]
@@ -140,7 +139,7 @@ class Campaign:
     def _repeat_exact(self, case: Case, observation: Observation, judged: Judged) -> Observation:
         """One more call where any difference between two is a failure, for a rare race to show (section 7)."""
         settings = self.settings
-        if not judged.acceptance.is_exact or "repeat" not in settings.guards:
+        if settings.repeats == 1 or "repeat" not in settings.guards or not judged.acceptance.is_exact:
             return observation
         inputs = fill.clone(self.prepare(case).inputs)
         return inline.repeat_again(

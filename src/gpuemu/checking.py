@@ -25,6 +25,7 @@ from gpuemu.fingerprint import FingerprintObserver
 from gpuemu.model.calibration import load_calibration
 from gpuemu.model.candidate import Candidate
 from gpuemu.model.case import Plan
+from gpuemu.model.observation import REPEATS
 from gpuemu.model.op import Op
 from gpuemu.model.profile import get_profile
 from gpuemu.model.record import BACKWARD_OF, Minimal, Record, Report, Run
@@ -99,6 +100,7 @@ def check(
     guards: Sequence[str] | None = None,
     calibration: Path | None = None,
     reference: bool = True,
+    repeats: int = REPEATS,
     store: bool | Path = True,
     shrink: bool = True,
     progress: Progress | None = None,
@@ -115,6 +117,8 @@ def check(
         device: "cpu" or "cuda". dtypes, layouts, value_classes: None takes the op's.
         profile: judge under this profile instead of the contract's.
         calibration: a file that `gpuemu calibrate` wrote; it may widen bounds, and says where errors drift.
+        repeats: calls of the kernel on the inputs of each case, which must agree; one more where all answers
+            are exact. 1 calls it once.
         reference: False judges by metamorphic relations alone, where float64 cannot be afforded.
         guards: None takes those of the tier. store: True keeps records under `.gpuemu`, a path elsewhere.
         shrink: make the first failing case smaller. progress: called after each case.
@@ -126,6 +130,8 @@ def check(
     require_device(device)
     if profile is not None:
         get_profile(profile)
+    if repeats < 1:
+        raise UsageError(f"repeats is {repeats}; it must be at least 1")
     subject = resolve(kernel, op, device, backward)
     relations_of(subject.op)  # an unknown name is said before anything runs
     seed = secrets.randbits(63) if seed is None else seed
@@ -140,7 +146,7 @@ def check(
     fingerprint = FingerprintObserver()
     campaign = make_campaign(
         subject.op, candidate, device, profile, guards, observers=(fingerprint,), constants=constants,
-        relate=relate, judge_alone=None if reference else judge_alone,
+        relate=relate, judge_alone=None if reference else judge_alone, repeats=repeats,
     )  # fmt: skip
     run = _make_run(subject, candidate, plan, campaign.settings)
     with _open_store(store, run) as kept:
@@ -235,12 +241,12 @@ def make_campaign(
     """A campaign with the tier's scope and guards; `others` are further fields of `Settings`."""
     if guards is None:
         # The interpreter runs programs one after another: a second call could only repeat the first.
-        interpreted = device == "cpu" and candidate.kind == "triton"
+        interpreted = (
+            device == "cpu" and candidate.kind == "triton" and others.get("repeats", REPEATS) <= REPEATS
+        )
         guards = tuple(guard for guard in GUARDS if not (interpreted and guard == "repeat"))
     scope = loader.tier_scope(device, candidate)
-    settings = Settings(
-        device=device, profile=profile, guards=guards, scope=scope, confirm=confirm, **others
-    )
+    settings = Settings(device=device, profile=profile, guards=guards, scope=scope, confirm=confirm, **others)
     return Campaign(op, candidate, settings)
 
 
@@ -301,6 +307,7 @@ def _make_run(subject: Subject, candidate: Candidate, plan: Plan, settings: Sett
         source_digest=candidate.source_digest,
         contract=subject.op.contract.to_json(),
         rigorous=settings.rigorous,
+        repeats=settings.repeats,
         constants=settings.constants,
         reference=settings.judge_alone is None,
         environment=environment.describe(),

@@ -56,7 +56,7 @@ def replay(run_id: str, case_id: str, store: Path | None = None, device: str | N
     candidate = subject.load(device)
     campaign = make_campaign(
         subject.op, candidate, device, run.profile, rigorous=run.rigorous, constants=run.constants,
-        relate=relate, judge_alone=None if run.reference else judge_alone,
+        relate=relate, judge_alone=None if run.reference else judge_alone, repeats=run.repeats,
     )  # fmt: skip
     repeated = campaign.run_case(recorded.case, recorded.index)
     return ReplayResult(run, recorded, repeated, candidate.source_digest != run.source_digest)

@@ -13,7 +13,7 @@ import gpuemu
 from gpuemu import checking
 from gpuemu.errors import UnsupportedEnvironmentError, UsageError
 from gpuemu.model.op import Dim, Op
-from gpuemu.model.record import Report
+from gpuemu.model.record import Report, Run
 from gpuemu.model.verdict import Status
 from gpuemu.replay import replay
 from gpuemu.store.sqlite import Store
@@ -54,6 +54,36 @@ def test_a_plan_that_accepts_zeros_establishes_nothing() -> None:
 def test_a_copy_is_not_blamed_for_equalling_its_input() -> None:
     op = Op("copy", {"x": "N"}, {"N": Dim(2, 9)}, lambda x: x.clone())
     assert run(lambda x: x.clone(), op).passed
+
+
+def test_a_kernel_is_called_as_often_as_asked_and_the_record_says_how_often() -> None:
+    calls: list[int] = []
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return x / 3
+
+    op = Op("third", {"x": "N"}, {"N": Dim(20, 30)}, lambda x: x / 3)
+    for repeats in (1, 2, 5):
+        calls.clear()
+        report = run(kernel, op, repeats=repeats, budget=4, value_classes=["uniform"], dtypes=["float32"])
+        assert len(calls) == 4 * repeats
+        assert report.run.repeats == repeats
+        assert Run.from_json(report.run.to_json()).repeats == repeats
+    with pytest.raises(UsageError, match="repeats is 0; it must be at least 1"):
+        run(kernel, op, repeats=0)
+
+
+def test_a_third_call_is_made_where_every_answer_is_exact() -> None:
+    calls: list[int] = []
+
+    def kernel(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return x * 2 if len(calls) % 3 else x * 2 + 1
+
+    report = run(kernel, budget=1)
+    assert {record.verdict.kind for record in report.failures} == {"nondeterministic"}
+    assert "call 3" in report.records[0].verdict.message
 
 
 def test_statuses_by_priority() -> None:

@@ -13,6 +13,7 @@ from gpuemu.cli.conclude import print_json
 from gpuemu.cli.exit_codes import SUMMARY, exit_code, failing_flags
 from gpuemu.config import Configuration, load_configuration
 from gpuemu.errors import GpuemuError
+from gpuemu.model.observation import REPEATS
 from gpuemu.model.op import LAYOUTS
 from gpuemu.model.verdict import Flag, Status
 
@@ -52,6 +53,8 @@ _CONFIGURED = {
               help="A file that `gpuemu calibrate` wrote: report errors that drift from it.")  # fmt: skip
 @click.option("--reference/--no-reference", default=True,
               help="Judge by metamorphic relations alone where float64 cannot be afforded.")  # fmt: skip
+@click.option("--repeats", type=click.IntRange(1), default=REPEATS, show_default=True, metavar="N",
+              help="Call the kernel N times on the inputs of each case; the calls must agree.")  # fmt: skip
 @click.option("--shrink/--no-shrink", default=True, help="Make the first failing case small (default).")
 @click.option("--store/--no-store", default=True, help="Keep a record of every case (default).")
 @click.option("--strict/--no-strict", default=None, help="Let suspicious and nan_semantics count as failures.")
@@ -93,6 +96,7 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
                 strategy=_first(flags["strategy"], configuration.strategy, DEFAULT_STRATEGY),
                 calibration=_first(flags["calibration"], configuration.calibration),
                 reference=flags["reference"],
+                repeats=flags["repeats"],
                 store=store,
                 shrink=flags["shrink"],
                 progress=follow,

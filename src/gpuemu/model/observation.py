@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import torch
 
 
+REPEATS = 2  # how often a candidate is called on the inputs of a case, unless asked otherwise
+
+
 @dataclass(frozen=True)
 class CandidateException:
     """An exception that the candidate raised: type name, first line of its message, where in its file."""

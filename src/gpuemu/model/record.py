@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuemu.model.calibration import Drift
 from gpuemu.model.case import Case
+from gpuemu.model.observation import REPEATS
 from gpuemu.model.verdict import Adequacy, Fingerprint, Status, Verdict
 
 # Before an op's target: the run checked the kernel's own backward pass against the op's.
@@ -57,7 +58,7 @@ class Run:
     op_target: how to find the op again (a built-in name or file.py::name, after `BACKWARD_OF` if the kernel's
     own backward pass was checked). mode: "inline" runs share the
     judge's process and say so. contract: every promise that the kernel was held to, defaults included.
-    rigorous, constants: as in `gpuemu.campaign.Settings`. reference: whether one was evaluated.
+    rigorous, repeats, constants: as in `gpuemu.campaign.Settings`. reference: whether one was evaluated.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Run:
     mode: str = "inline"
     contract: Mapping[str, Any] = field(default_factory=dict)
     rigorous: bool = False
+    repeats: int = REPEATS
     constants: Mapping[str, float] = field(default_factory=dict)
     reference: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)

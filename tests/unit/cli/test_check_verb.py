@@ -26,6 +26,7 @@ def test_defaults(run: Run, fake_check: Any) -> None:
     assert arguments == {
         "kernel": "softmax_triton",
         "op": None,
+        "backward": False,
         "budget": 64,
         "seed": None,
         "device": "cpu",
@@ -34,6 +35,7 @@ def test_defaults(run: Run, fake_check: Any) -> None:
         "profile": None,
         "calibration": None,
         "reference": True,
+        "repeats": 2,
         "strategy": "covering",
         "store": Path(".gpuemu"),
         "shrink": True,
@@ -45,7 +47,7 @@ def test_flags_reach_check(run: Run, fake_check: Any) -> None:
     result = run(
         "check", "k.py::f", "--op", "o.py::op", "--budget", "5", "--seed", str(2**64 - 1), "--device", "cuda",
         "--dtype", "float16", "--dtype", "bfloat16,float32", "--layouts", "strided, offset", "--profile", "P2",
-        "--strategy", "covering", "--no-store", "--no-shrink",
+        "--strategy", "covering", "--no-store", "--no-shrink", "--repeats", "5",
     )  # fmt: skip
     assert result.exit_code == 0
     expected = {
@@ -57,6 +59,7 @@ def test_flags_reach_check(run: Run, fake_check: Any) -> None:
         "dtypes": ("float16", "bfloat16", "float32"),
         "layouts": ("strided", "offset"),
         "profile": "P2",
+        "repeats": 5,
         "store": False,
         "shrink": False,
     }
