@@ -20,8 +20,8 @@ def certify(step: Step, error: Tensor) -> Tensor | None:
         return error
     if result.numel() == 0:
         return None
-    # The significand's bits that do not fit, looked at as a float64 subnormal: 0 where there are none. Floats are
-    # compared several times as fast as integers. A processor that takes subnormals for zeros finds an exact
+    # The significand's bits that do not fit, looked at as a float64 subnormal: 0 where there are none. Floats
+    # are compared several times as fast as integers. A processor that takes subnormals for zeros finds an exact
     # element where there is none, and all are looked at as integers.
     excess = torch.bitwise_and(result.view(torch.int64), (1 << (53 - arithmetic.precision)) - 1)
     if float(excess.view(torch.float64).amin()) > 0.0:

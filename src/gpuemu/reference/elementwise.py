@@ -127,6 +127,8 @@ def _propagated(step: Step, loss: Loss, propagate: Propagate, out: Tensor | None
     """The op's own error and what its operands' add; None where the closed form does not hold."""
     if loss.partial:
         error = torch.empty_like(step.result) if out is None else out
+        if loss.perturbed and step.widest is None:
+            step.widest = step.perturbed().widest
     else:
         step = step.perturbed() if loss.perturbed else step
         error = own_error(step, loss, out)

@@ -170,9 +170,9 @@ def own_error(step: Step, loss: Loss, out: Tensor | None = None) -> Tensor:
     # Only rule 4's functions perturb their arguments: those that fast-math approximates.
     units = max(loss.units, arithmetic.function_units) if loss.perturbed else loss.units
     share, omega = units * arithmetic.unit_roundoff, arithmetic.underflow
+    flush = omega * (1.0 + LARGEST_SCALED_FLUSH) if loss.perturbed and loss.floor else omega
     if loss.ceiling <= loss.floor and loss.scale == "result":
-        # The magnitude is the floor; beside it no flush, at most omega (1 + 1e4), costs a pass of its own.
-        return out.fill_(share * loss.floor + (omega * (1.0 + LARGEST_SCALED_FLUSH)))
+        return out.fill_(share * loss.floor + flush)
     size: Any = values[0] if loss.scale == "argument" else result
     error = torch.abs(size, out=out) if size.shape == out.shape else out.copy_(size.abs())
     if loss.floor:
@@ -182,15 +182,15 @@ def own_error(step: Step, loss: Loss, out: Tensor | None = None) -> Tensor:
             torch.maximum(error, operand.abs(), out=error)
         else:
             error.clamp_(min=abs(operand))
-    torch.add(scalar(omega), error, alpha=share, out=error)
-    if loss.perturbed:
-        _add_scaled_flush(step, error)
+    torch.add(scalar(flush), error, alpha=share, out=error)
+    if loss.perturbed and not loss.floor:  # beside a floor the largest such flush is nothing
+        add_scaled_flush(step, error)
     elif loss.divides and isinstance(values[0], Tensor):
         error.add_(values[0].abs(), alpha=omega)
     return error
 
 
-def _add_scaled_flush(step: Step, error: Tensor) -> None:
+def add_scaled_flush(step: Step, error: Tensor) -> None:
     """omega |x|, for |x| up to a limit; read off the perturbed error of x where that is known to be small."""
     omega, perturbation = step.arithmetic.underflow, 2.0 * step.arithmetic.unit_roundoff
     perturbed = step.errors[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from dataclasses import replace
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import torch
 
 from gpuemu.reference.bounded import Bounded
+from gpuemu.reference.constants import scalar
 from gpuemu.reference.elementwise import corners_of, elementwise
 from gpuemu.reference.registry import Call, rule
-from gpuemu.reference.step import Loss, Propagate, Step, to_operand
+from gpuemu.reference.step import LARGEST_SCALED_FLUSH, Growth, Loss, Propagate, Step, to_operand
 
 Tensor = torch.Tensor
 
@@ -20,18 +22,33 @@ UNITS = 16.0
 PLAIN = Loss(UNITS, perturbed=True)
 UNIT_SCALE = Loss(UNITS, perturbed=True, floor=1.0)
 ARGUMENT_SCALE = Loss(UNITS, perturbed=True, scale="argument")
+# Functions with values in [-1, 1] and slopes up to the number named.
+UP_TO_ONE = replace(UNIT_SCALE, ceiling=1.0, growth=lambda _: (1.0, (1.0,)))
+LOGISTIC = replace(PLAIN, growth=lambda _: (1.0, (0.25,)))
+EXPONENTIAL = replace(PLAIN, growth=lambda x: (math.exp(x), (math.exp(x),)))
+
+
+def _at_most_argument(slope: float) -> Growth:
+    """Of functions with |f(x)| <= |x|."""
+    return lambda x: (x, (slope,))
+
+
 LOGARITHM = Loss(UNITS, perturbed=True, margin=lambda x: x, pole=True)
 LOGARITHM_1P = Loss(UNITS, perturbed=True, floor=1.0, margin=lambda x: x + 1.0, pole=True)
-SLOPE = Loss(1.0, certificate=True, partial=True)
+SLOPE = Loss(
+    1.0, certificate=True, partial=True, growth=lambda x, slope: (x * max(1.0, slope), (max(1.0, slope), x))
+)
 
 LOSSES = {
-    "exp2": PLAIN, "erfc": PLAIN,
-    "silu": replace(PLAIN, dip=0.2785),  # its minimum, at -1.278
-    "erf": UNIT_SCALE, "expm1": UNIT_SCALE,
-    "sinh": UNIT_SCALE, "cosh": UNIT_SCALE, "atan": UNIT_SCALE,
+    "exp2": EXPONENTIAL, "erfc": replace(PLAIN, growth=lambda _: (2.0, (1.13,))),
+    "erf": replace(UP_TO_ONE, growth=lambda _: (1.0, (1.13,))),
+    "expm1": replace(UNIT_SCALE, growth=EXPONENTIAL.growth),
+    "sinh": replace(UNIT_SCALE, growth=EXPONENTIAL.growth),
+    "cosh": replace(UNIT_SCALE, growth=EXPONENTIAL.growth),
+    "atan": replace(UNIT_SCALE, growth=lambda _: (1.6, (1.0,))),
     # x (1 + erf(x / sqrt 2)) before it is halved; its minimum, at -0.752 (either form).
-    "gelu": replace(ARGUMENT_SCALE, headroom=2.0, dip=0.1701),
-    "mish": replace(ARGUMENT_SCALE, dip=0.3089),  # its minimum, at -1.192
+    "gelu": replace(ARGUMENT_SCALE, headroom=2.0, dip=0.1701, growth=_at_most_argument(1.2)),
+    "mish": replace(ARGUMENT_SCALE, dip=0.3089, growth=_at_most_argument(1.2)),  # its minimum, at -1.192
     "log": LOGARITHM, "log2": LOGARITHM, "log10": LOGARITHM, "log1p": LOGARITHM_1P,
 }  # fmt: skip
 
@@ -82,11 +99,11 @@ def _one(like: Tensor) -> Tensor:
 
 
 CLOSED: dict[str, tuple[Loss, Propagate]] = {
-    "exp": (PLAIN, propagate_exp),
-    "sigmoid": (PLAIN, propagate_sigmoid),
-    "tanh": (UNIT_SCALE, propagate_tanh),
-    "sin": (UNIT_SCALE, propagate_wave),
-    "cos": (UNIT_SCALE, propagate_wave),
+    "exp": (EXPONENTIAL, propagate_exp),
+    "sigmoid": (LOGISTIC, propagate_sigmoid),
+    "tanh": (UP_TO_ONE, propagate_tanh),
+    "sin": (UP_TO_ONE, propagate_wave),
+    "cos": (UP_TO_ONE, propagate_wave),
 }
 
 
@@ -110,12 +127,61 @@ def two_sided(call: Call) -> Any:
     return unary(call, LOSSES[call.name])
 
 
+# Its minimum is at -1.278.
+SILU = replace(PLAIN, dip=0.2785, growth=_at_most_argument(1.1))
+
+
+@rule("silu")
+def silu(call: Call) -> Any:
+    """x / (1 + exp(-x)): in closed form for exact arguments."""
+    if to_operand(call.args[0])[1] is None:
+        return unary(call, replace(SILU, partial=True), bound_silu)
+    return unary(call, SILU)
+
+
+def bound_silu(step: Step, error: Tensor) -> bool:
+    """|y| (16 u + 2u |1 + x - y| + k (3 + |1 + x - y|)) + omega (1 + |x|), x exact, k = 2.4 u E, E = 2u|x|.
+
+    With s = sigmoid(x) and y = x s, the slope is f' = s (1 + x (1 - s)), so that E |f'| = 2u |y| |1 + x - y|.
+    Over a distance t <= E <= 1/32 it changes by less than 1.2 t s (1 - s) (2 + |x|), which bounds |f''| there;
+    and E 1.2 E s (1 - s) (2 + |x|) <= k |y| (2 + |x - y|) with the largest E in k.
+    """
+    arithmetic, x, widest = step.arithmetic, step.values[0], step.widest
+    if widest is None or not widest <= 2.0**-5:
+        return False
+    u, omega = arithmetic.unit_roundoff, arithmetic.underflow
+    own, more = max(UNITS, arithmetic.function_units) * u, 2.4 * u * widest
+    slope = torch.sub(x, step.result, out=error).add_(1.0).abs_()
+    factor = torch.add(scalar(own + 3.0 * more), slope, alpha=2.0 * u + more)
+    flush = x.abs()
+    if widest > 2.0 * u * LARGEST_SCALED_FLUSH:
+        flush.clamp_(max=LARGEST_SCALED_FLUSH)
+    torch.add(scalar(omega), flush, alpha=omega, out=flush)
+    torch.addcmul(flush, step.result.abs(), factor, out=error)
+    return True
+
+
 @rule("elu", "celu")
 def exponential_linear_unit(call: Call) -> Any:
     """alpha (exp(x) - 1) below 0: the intermediate that may cancel is alpha (times elu's scale)."""
     scale = call.argument(2, "scale", 1.0) if call.name == "elu" else 1.0
     size = abs(call.argument(1, "alpha", 1.0) * scale)
+    if all(argument == 1 for argument in (*call.args[1:], *call.kwargs.values())):
+        return unary(call, UNIT_ELU, propagate_elu)
     return unary(call, replace(UNIT_SCALE, floor=max(1.0, size)))
+
+
+UNIT_ELU = replace(UNIT_SCALE, growth=lambda x: (max(1.0, x), (1.0,)))
+
+
+def propagate_elu(step: Step, error: Tensor) -> bool:
+    """(min(y, 0) + 1) (e + e^2) for alpha = 1, whose slope is exp(min(x, 0)) = min(y, 0) + 1.
+
+    It grows by a factor of at most exp(t) over a distance t; from below 0 to above, y grows by less still.
+    """
+    reach = _argument_error(step)
+    error.addcmul_(reach.addcmul_(reach, reach), step.result.clamp(max=0.0).add_(1.0))
+    return step.is_within(LARGEST_GROWTH)
 
 
 @rule("softplus")
