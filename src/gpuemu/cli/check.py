@@ -58,7 +58,7 @@ _CONFIGURED = {
 @click.option("--shrink/--no-shrink", default=True, help="Make the first failing case small (default).")
 @click.option("--store/--no-store", default=True, help="Keep a record of every case (default).")
 @click.option("--strict/--no-strict", default=None, help="Let suspicious and nan_semantics count as failures.")
-@click.option("--verbose", "-v", is_flag=True, help="Also list every case and the environment.")
+@click.option("--verbose", "-v", is_flag=True, help="Also list every case, the contract and the environment.")
 @options.output_options
 def command(target: str, as_json: bool, quiet: bool, verbose: bool, strict: bool | None, **flags: Any) -> int:
     """Check the kernel TARGET against an op over many cases.

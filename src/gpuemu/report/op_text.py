@@ -7,6 +7,7 @@ from typing import Any
 
 from gpuemu.model.op import Dim, Op
 from gpuemu.model.profile import PROFILES
+from gpuemu.report.contract_text import contract_rows
 from gpuemu.report.text import FAINT_STYLE, LABEL_STYLE, Line, columns, make_line
 
 _SHORT_DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
@@ -47,27 +48,15 @@ def op_lines(op: Op) -> Iterator[Line]:
     for dtype in op.dtypes:
         profile = PROFILES[op.contract.profile_for(dtype)]
         rows.append(("profile", f"{dtype}: {profile.name}, {profile.meaning}"))
-    rows += _contract_rows(op)
+    if op.contract.profile_reason:
+        rows.append(("reason", op.contract.profile_reason))
+    promises = contract_rows(op.contract.to_json())
+    width = max(len(name) for name, _ in promises)
+    rows += [("contract", f"{name:<{width}}  {meaning}") for name, meaning in promises]
     previous = ""
     for label, text in rows:
         yield make_line((f"  {'' if label == previous else label:<11}", FAINT_STYLE), f"  {text}")
         previous = label
-
-
-def _contract_rows(op: Op) -> list[tuple[str, str]]:
-    contract = op.contract
-    rows = [("reason", contract.profile_reason)] if contract.profile_reason else []
-    nan = {
-        "report": "a NaN that the kernel swallows is flagged",
-        "propagate": "a NaN that the kernel swallows is a failure",
-        "ignore": "NaN may be swallowed",
-    }
-    rows.append(("contract", nan[contract.nan]))
-    if contract.mutates:
-        rows.append(("contract", f"may overwrite {_join(contract.mutates)}"))
-    layouts = "every layout" if contract.layouts is None else f"layouts {_join(contract.layouts)}"
-    rows.append(("contract", f"accepts {layouts}{' and empty inputs' if contract.empty else ''}"))
-    return rows
 
 
 def op_document(op: Op) -> dict[str, Any]:
@@ -77,13 +66,7 @@ def op_document(op: Op) -> dict[str, Any]:
         **op.schema,
         "doc": op.doc,
         "profiles": {dtype: contract.profile_for(dtype) for dtype in op.dtypes},
-        "contract": {
-            "profile_reason": contract.profile_reason,
-            "nan": contract.nan,
-            "mutates": list(contract.mutates),
-            "layouts": None if contract.layouts is None else list(contract.layouts),
-            "empty": contract.empty,
-        },
+        "contract": contract.to_json(),
         "digest": op.digest,
     }
 

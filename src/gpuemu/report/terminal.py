@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpuemu.model.record import Record, Report
 from gpuemu.model.verdict import Adequacy, Flag, Status
 from gpuemu.report.calibration import drift_lines
+from gpuemu.report.contract_text import contract_rows
 from gpuemu.report.failure import evidence_lines, kind_lines, kind_of, replay_line
 from gpuemu.report.fingerprint import fingerprint_lines
 from gpuemu.report.text import (
@@ -39,6 +40,7 @@ _STYLES = {
 _FLAG_MEANINGS: dict[str, str] = {
     Flag.SUSPICIOUS: "passes, but looks wrong",
     Flag.NAN_SEMANTICS: "NaN in the input is lost or spread differently from the reference",
+    Flag.NONDETERMINISTIC: "calls on the same inputs differ, within the bound",
     Flag.GENERIC_BOUND: "judged with a bound by generic rule",
 }
 
@@ -53,8 +55,8 @@ def render_report(
 ) -> None:
     """Print a report.
 
-    verbose adds a line per case and the environment; quiet leaves the verdict and the replay command; stored
-    says whether that command can work; failing_flags alone make the run fail (`--strict`).
+    verbose adds a line per case, the contract and the environment; quiet leaves the verdict and the replay
+    command; stored says whether that command can work; failing_flags alone make the run fail (`--strict`).
     """
     verdict = _strict_line(report, failing_flags) if failing_flags else _verdict_line(report)
     lines = _quiet_lines(report, verdict, stored) if quiet else _report_lines(report, verdict, verbose, stored)
@@ -175,8 +177,14 @@ def _verbose_lines(report: Report) -> Iterator[Line]:
     yield make_line(("cases", LABEL_STYLE))
     for position, record in enumerate(report.records, start=1):
         yield _case_line(position, record)
-    yield make_line(("environment", LABEL_STYLE))
     run = report.run
+    promises = contract_rows(run.contract)
+    if promises:
+        yield make_line(("contract", LABEL_STYLE))
+        width = max(len(name) for name, _ in promises)
+        for name, meaning in promises:
+            yield make_line((f"  {name:<{width}}", FAINT_STYLE), f"  {meaning}")
+    yield make_line(("environment", LABEL_STYLE))
     facts = {"run": run.id, "mode": run.mode, "strategy": run.strategy, **run.environment}
     width = max(map(len, facts))
     for name, value in facts.items():

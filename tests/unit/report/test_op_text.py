@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpuemu.model.op import Contract, Dim, Op, Tensor
+from gpuemu.report.contract_text import contract_rows
 from gpuemu.report.json_text import dump
 from gpuemu.report.op_text import format_domain, op_document, op_lines, op_table
 
@@ -48,6 +49,9 @@ def test_the_table_has_a_row_per_op_and_its_columns_are_aligned() -> None:
 
 
 def test_one_op_in_full() -> None:
+    promises = [f"{name:<15}  {meaning}" for name, meaning in contract_rows(NORM.contract.to_json())]
+    assert "mutates          x may be overwritten, or be an output's memory" in promises
+    assert len(promises) == 12
     assert plain(op_lines(NORM)) == [
         "norm  a norm of rows",
         "  inputs       x[B 2*H]",
@@ -63,17 +67,15 @@ def test_one_op_in_full() -> None:
         "  profile      float32: P2, eager: every intermediate in the storage dtype",
         "               bfloat16: P2, eager: every intermediate in the storage dtype",
         "  reason       casts before * w",
-        "  contract     a NaN that the kernel swallows is flagged",
-        "               may overwrite x",
-        "               accepts layouts contiguous",
+        *(f"  {'contract' if not i else '':<11}  {row}" for i, row in enumerate(promises)),
     ]
 
 
 def test_a_plain_op_shows_only_what_it_declares() -> None:
     text = "\n".join(plain(op_lines(COPY)))
-    for absent in ("params", "constraints", "outputs", "values", "reason", "overwrite"):
+    for absent in ("params", "constraints", "  outputs  ", "values", "reason", "overwritten"):
         assert absent not in text
-    assert "accepts every layout" in text
+    assert "inputs of every layout are accepted" in text
 
 
 @pytest.mark.parametrize(
