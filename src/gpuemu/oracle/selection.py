@@ -123,8 +123,8 @@ def _intervals(selection: Selection) -> tuple[Tensor, Tensor, Tensor | None]:
         return whole, whole, None
     scores = scores if selection.largest else -scores
     high = low = scores
+    known = torch.ones_like(scores, dtype=torch.bool) if bound is None else bound < torch.inf
     if bound is not None:
-        known = bound < torch.inf
         high, low = (
             torch.where(known, scores + bound, torch.inf),
             torch.where(known, scores - bound, -torch.inf),
@@ -132,23 +132,13 @@ def _intervals(selection: Selection) -> tuple[Tensor, Tensor, Tensor | None]:
     nan = scores.isnan()
     if not bool(nan.any()):
         return high, low, None
-    due = torch.zeros_like(nan) if selection.expects_nan is None else nan & selection.expects_nan
-    if bound is not None:
-        due &= bound < torch.inf
+    due = torch.zeros_like(nan) if selection.expects_nan is None else nan & selection.expects_nan & known
     place = torch.inf if selection.nan_first else -torch.inf
-    high, low = (_beside_nan(end, nan, due, place) for end in (high, low))
-    unknown = nan & ~due
-    rows = due.any(dim=1, keepdim=True)
-    return (
-        high.masked_fill(unknown, torch.inf),
-        low.masked_fill(unknown, -torch.inf),
-        rows if bool(rows.any()) else None,
-    )
-
-
-def _beside_nan(end: Tensor, nan: Tensor, due: Tensor, place: float) -> Tensor:
-    tame = torch.where(nan | end.isinf(), end, end.clamp(-_BELOW_NAN, _BELOW_NAN))
-    return tame.masked_fill(due, place)
+    tame = (torch.where(known, end.clamp(-_BELOW_NAN, _BELOW_NAN), end) for end in (high, low))
+    high, low = (end.masked_fill(due, place) for end in tame)
+    unknown, rows = nan & ~due, due.any(dim=1, keepdim=True)
+    high, low = high.masked_fill(unknown, torch.inf), low.masked_fill(unknown, -torch.inf)
+    return high, low, rows if bool(rows.any()) else None
 
 
 def _is_prefix(selection: Selection) -> bool:
