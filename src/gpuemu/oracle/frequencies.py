@@ -46,7 +46,7 @@ def rate_objection(chosen: torch.Tensor, among: torch.Tensor | None, rate: float
     Args:
         chosen: bool tensor. among: bool tensor of its shape, the elements that count; None: every one.
 
-    Decisions that are the same all along an axis are one decision (one mask for every row is no fault).
+    One mask for every row is no fault: decisions that never differ along a leading axis count once.
     """
     chosen, among = _distinct(chosen, among)
     trials = chosen.numel() if among is None else int(among.sum())
@@ -60,8 +60,8 @@ def rate_objection(chosen: torch.Tensor, among: torch.Tensor | None, rate: float
 
 
 def _distinct(chosen: torch.Tensor, among: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The decisions without their repetitions along axes on which none ever differs."""
-    for axis in range(chosen.dim()):
+    """The decisions without their repetitions along axes, but the last, on which none ever differs."""
+    for axis in range(chosen.dim() - 1):
         if chosen.shape[axis] < 2:
             continue
         if among is None:
