@@ -1,0 +1,73 @@
+"""One implementation of an op, known to be correct or known to be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+Function = Callable[..., Any]
+EAGER_16 = {"float16": "P2", "bfloat16": "P2"}
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """A control or a mutant of an op, called as a candidate is: `function(*inputs, **params)`.
+
+    profiles: per dtype, where its arithmetic is looser than the op's default, with the reason. bug, bug_class:
+    what is wrong with a mutant, and its letter in BUGS.md. precision: its fault is arithmetic too coarse.
+    devices: kinds of device that it runs on.
+    """
+
+    op: str
+    name: str
+    function: Function = field(compare=False)
+    role: Literal["control", "mutant"] = "control"
+    kind: Literal["torch", "triton"] = "torch"
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+    bug: str = ""
+    bug_class: str = ""
+    precision: bool = False
+    devices: tuple[str, ...] = ("cpu", "cuda")
+
+
+def eager(op: str, function: Function, composed: bool = False, name: str = "eager") -> Implementation:
+    """torch's own op in the storage dtype; composed: of several, which round to 16 bits in between."""
+    profiles = EAGER_16 if composed else {}
+    reason = "torch composes it of several ops, each of which stores its result" if composed else ""
+    return Implementation(op, name, function, profiles=profiles, reason=reason)
+
+
+def in_float32(function: Function) -> Function:
+    """The function on float32 copies of its float inputs, its results rounded once to their dtype."""
+
+    def call(*inputs: torch.Tensor, **params: Any) -> Any:
+        dtype = next(x.dtype for x in inputs if x.is_floating_point())
+        wide = [x.float() if x.is_floating_point() else x for x in inputs]
+        result = function(*wide, **params)
+        return tuple(y.to(dtype) for y in result) if isinstance(result, tuple) else result.to(dtype)
+
+    return call
+
+
+def control(op: str, name: str, function: Function) -> Implementation:
+    """A correct implementation in float32 arithmetic."""
+    return Implementation(op, name, in_float32(function))
+
+
+def mutant(op: str, name: str, function: Function, bug_class: str, bug: str) -> Implementation:
+    """A wrong implementation in float32 arithmetic."""
+    return Implementation(op, name, in_float32(function), "mutant", bug=bug, bug_class=bug_class)
+
+
+def coarse(op: str, name: str, function: Function, bug: str) -> Implementation:
+    """A mutant whose fault is low precision; it sees the inputs as they are stored."""
+    return Implementation(op, name, function, "mutant", bug=bug, bug_class="H", precision=True)
+
+
+def truncated(x: torch.Tensor, bits: int) -> torch.Tensor:
+    """float32 with its last significand bits cut off, as a store that truncates would leave it."""
+    return (x.contiguous().view(torch.int32) & ~((1 << bits) - 1)).view(torch.float32)
