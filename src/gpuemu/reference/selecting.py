@@ -32,6 +32,9 @@ CARRIERS = frozenset(
 )  # fmt: skip
 
 
+RESHAPES = ("aten::view", "aten::_unsafe_view", "aten::_reshape_alias", "aten::reshape")
+
+
 @dataclass(frozen=True)
 class Choice:
     """What one call selects: the dim (None: all elements), the first rank and the flags of `Selection`."""
@@ -169,7 +172,11 @@ class Selections:
             is_cast = func._schema.name == "aten::_to_copy"
             if is_cast and (table is self._scores or not _can_hold(kwargs, tracked.selection.scores.shape[1])):
                 continue
-            moved = tracked.places if is_cast else func(tracked.places, *args[1:], **kwargs)
+            moved: Any = tracked.places
+            if func._schema.name in RESHAPES:  # the places may have other strides than the indices
+                moved = moved.reshape(result.shape)
+            elif not is_cast:
+                moved = func(moved, *args[1:], **kwargs)
             many = isinstance(result, (tuple, list))
             for output, places in zip(result if many else (result,), moved if many else (moved,), strict=True):
                 plain = to_plain(output)
