@@ -19,6 +19,8 @@ MINIMUM_ELEMENTS = 3
 MISPLACED = 0.25
 # A region is named if at least this share of its elements is wrong: a single element is no region.
 REGION = 0.25
+# A ratio of values that differ by no more than this factor might as well be an offset.
+VARIED = 1.5
 # A row counts as wholly wrong from this share of wrong elements: a few may be right by chance.
 WHOLE_ROW = 0.9
 
@@ -59,21 +61,46 @@ def hint(
     """
     if acceptance.selection is not None:
         return pattern(actual, acceptance.selection)
-    failing = ~acceptance.contains(actual)
-    if not bool(failing.any()):
+    wrong = _find_wrong(actual, output, acceptance)
+    if wrong is None:
         return ""
     passed_through = _input_name(actual, inputs or {})
     if passed_through:
         return f"the output equals the input {passed_through!r}"
-    columns = actual.shape[-1] if actual.dim() else 1
-    tensors = (comparable(actual), acceptance.lower, acceptance.upper, output.value, output.bound, failing)
-    shown, lower, upper, value, bound, failing = (tensor.reshape(-1, columns) for tensor in tensors)
-    wrong = _Wrong(shown.double(), acceptance, lower, upper, value.double(), bound, failing)
     for recognise in _PATTERNS:
         sentence = recognise(wrong)
         if sentence:
             return sentence
     return ""
+
+
+def uniform_ratio(actual: torch.Tensor, output: ExpectedOutput, acceptance: OutputAcceptance) -> float | None:
+    """The one number that every wrong element is the expected value times; None where there is none.
+
+    A factor that roundings to storage could make up is none, and neither is one of values that hardly differ:
+    those would be a constant apart as well.
+    """
+    wrong = None if acceptance.selection is not None else _find_wrong(actual, output, acceptance)
+    if wrong is None:
+        return None
+    ratio = _median_ratio(wrong)
+    sizes = wrong.value[wrong.failing].abs()
+    if ratio is None or not float(sizes.max()) > VARIED * float(sizes.min()):
+        return None
+    return ratio if _is_multiple(wrong, ratio) else None
+
+
+def _find_wrong(actual: torch.Tensor, output: ExpectedOutput, acceptance: OutputAcceptance) -> _Wrong | None:
+    failing = ~acceptance.contains(actual)
+    if not bool(failing.any()):
+        return None
+    columns = actual.shape[-1] if actual.dim() else 1
+    value, bound = output.value, output.bound
+    if acceptance.masks is not None:
+        value, bound = acceptance.masks.resolve(value, bound, acceptance.rounded)
+    tensors = (comparable(actual), acceptance.lower, acceptance.upper, value, bound, failing)
+    shown, lower, upper, value, bound, failing = (tensor.reshape(-1, columns) for tensor in tensors)
+    return _Wrong(shown.double(), acceptance, lower, upper, value.double(), bound, failing)
 
 
 def _input_name(actual: torch.Tensor, inputs: Mapping[str, torch.Tensor]) -> str:
@@ -112,16 +139,10 @@ def _only_nonfinite(wrong: _Wrong) -> str:
 
 def _ratio(wrong: _Wrong) -> str:
     """Every wrong element is the same multiple of the expected value, or each row has a multiple of its own."""
-    numbers = wrong.failing & wrong.actual.isfinite() & wrong.value.isfinite() & (wrong.value != 0)
-    if int(numbers.sum()) < MINIMUM_ELEMENTS or not torch.equal(numbers, wrong.failing):
+    ratio, numbers = _median_ratio(wrong), wrong.failing
+    if ratio is None:
         return ""
-    ratios = wrong.actual / wrong.value
-    ratio = float(ratios[numbers].median())
-    if ratio == 0 or not math.isfinite(ratio):
-        return ""  # zeros are named elsewhere
-    if abs(ratio - round(ratio)) <= wrong.eps * abs(ratio):
-        ratio = float(round(ratio))  # the storage dtype tells no more
-    if _follows(wrong, numbers, ratio * wrong.value, abs(ratio) * wrong.bound):
+    if _is_multiple(wrong, ratio):
         subject = "every element is" if torch.equal(numbers, wrong.value != 0) else "every wrong element is"
         if ratio == -1:
             return f"{subject} the expected value with its sign flipped"
@@ -129,6 +150,7 @@ def _ratio(wrong: _Wrong) -> str:
         return f"{subject} {number}x the expected value"
     if int(numbers.sum(dim=1).max()) < MINIMUM_ELEMENTS:
         return ""
+    ratios = wrong.actual / wrong.value
     largest = torch.where(numbers, wrong.value.abs(), -1.0).argmax(dim=1, keepdim=True)
     per_row = ratios.gather(1, largest)  # taken where rounding disturbs it least
     if not _follows(wrong, numbers, per_row * wrong.value, per_row.abs() * wrong.bound):
@@ -136,6 +158,27 @@ def _ratio(wrong: _Wrong) -> str:
     row = int(numbers.any(dim=1).to(torch.uint8).argmax())
     example = f"row {row}: {float(per_row[row]):.4g}x"
     return f"every wrong row is the expected row times a number of its own ({example})"
+
+
+def _median_ratio(wrong: _Wrong) -> float | None:
+    """The median of actual over expected, where every wrong element has such a ratio and there are enough."""
+    numbers = wrong.failing & wrong.actual.isfinite() & wrong.value.isfinite() & (wrong.value != 0)
+    if int(numbers.sum()) < MINIMUM_ELEMENTS or not torch.equal(numbers, wrong.failing):
+        return None
+    ratio = float((wrong.actual / wrong.value)[numbers].median())
+    if ratio == 0 or not math.isfinite(ratio):
+        return None  # zeros are named elsewhere
+    # The storage dtype may tell no more than a whole number.
+    return float(round(ratio)) if abs(ratio - round(ratio)) <= wrong.eps * abs(ratio) else ratio
+
+
+def _is_multiple(wrong: _Wrong, ratio: float) -> bool:
+    """Whether every wrong element is that multiple of the expected value.
+
+    Some need not tell it from the expected value, being too small for it.
+    """
+    slack = abs(ratio) * wrong.bound
+    return _follows(wrong, wrong.failing, ratio * wrong.value, slack, distinct_elements=MINIMUM_ELEMENTS)
 
 
 def _offset(wrong: _Wrong) -> str:
@@ -150,17 +193,25 @@ def _offset(wrong: _Wrong) -> str:
     return f"every wrong element is the expected value {offset:+.3g}"
 
 
-def _follows(wrong: _Wrong, numbers: torch.Tensor, predicted: torch.Tensor, slack: torch.Tensor) -> bool:
+def _follows(
+    wrong: _Wrong,
+    numbers: torch.Tensor,
+    predicted: torch.Tensor,
+    slack: torch.Tensor,
+    distinct_elements: int | None = None,
+) -> bool:
     """Whether the wrong elements are what is predicted, up to `slack` and two roundings of the dtype.
 
-    The prediction must also differ from the expected value by four times as much: else rounding explains both.
+    The prediction must also differ from the expected value by four times as much, in `distinct_elements` of
+    them (None: in all): else rounding explains both.
     """
     rounding = wrong.eps * torch.maximum(predicted.abs(), wrong.actual.abs())
     rounding += wrong.eps * wrong.accepted.dtype.smallest_normal  # the spacing of subnormals
     allowed = slack + rounding
     close = (wrong.actual - predicted).abs() <= allowed
     distinct = (predicted - wrong.value).abs() > 4 * allowed
-    return bool((close & distinct)[numbers].all())
+    enough = int(numbers.sum()) if distinct_elements is None else distinct_elements
+    return bool(close[numbers].all()) and int(distinct[numbers].sum()) >= enough
 
 
 def _transposed(wrong: _Wrong) -> str:
