@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.registry import RULES, Call, Rule, overloads
+from gpuemu.reference.registry import RULES, Call, Rule, overloads, rule
 from gpuemu.reference.rules.movement import is_uncertain, to_error, to_plain, to_value
+from gpuemu.reference.step import to_operand
 
 Tensor = torch.Tensor
 # The position of the index among the arguments.
@@ -71,6 +72,18 @@ def putting_rule(previous: Rule | None, position: int) -> Rule:
         return call.make(value, torch.where(doubt, torch.inf, known.double()))
 
     return put
+
+
+@rule("scatter.value")
+def scatter_number(call: Call) -> Any:
+    """One number put at indices."""
+    into, dim, index, number = *call.args[:2], to_value(call.args[2]), call.args[3]
+    number, off = to_operand(number, call.arithmetic, into)
+    value, error = call.func(to_value(into), dim, index, number), to_error(into)
+    if error is None and off is None:
+        return call.make(value)
+    known = torch.zeros_like(value, dtype=torch.float64) if error is None else error.double()
+    return call.make(value, call.func(known, dim, index, 0.0 if off is None else float(off)))
 
 
 def _answer(previous: Rule | None, call: Call) -> Any:

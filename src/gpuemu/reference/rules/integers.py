@@ -1,7 +1,7 @@
 """Rounding to integers, and arithmetic on integers that a rounding may have changed (ORACLE.md 2.3 and 2.5).
 
 An uncertain integer is known to within a whole number; where that is small, an op on it is evaluated at every
-integer that it may be, in its own dtype, so that packed nibbles and shifted codes stay as sharp as their parts.
+integer that it may be, in its own dtype. Where it is not (a shifted code, say), nothing is known of the result.
 """
 
 from __future__ import annotations
