@@ -39,7 +39,7 @@ def rejected(
         return (), ()
     if expected.generic:  # only what would fail a kernel counts
         expected = coarsen(expected)
-        acceptance = accept(expected)
+        acceptance = accept(expected, acceptance.contract)
     for name in predictors:
         pairs = list(zip(expected.outputs, acceptance.outputs, strict=True))
         predictions = [_predict(name, inputs, output, accepted) for output, accepted in pairs]
