@@ -48,13 +48,14 @@ def sum_error(
     terms, limit, quanta = count(value, dims), -1.0, arithmetic.exact_quanta()
     if certified and error is None and may_share_lowest_bit(quanta, float(size.min()), value):
         limit = exact_limit(arithmetic, value)
-        if float(size.max()) <= min(limit, arithmetic.overflow):
+        if float(size.max()) <= min(limit, arithmetic.sum_overflow):
             return None
     propagated = None if error is None else sum_over(error, dims)
     result = _rounding(arithmetic, size, propagated, terms).masked_fill_(size <= limit, 0.0)
     if propagated is not None:
         result.add_(propagated)
-    if is_settled(arithmetic, size, result):
+    narrow = arithmetic.sum_overflow < arithmetic.overflow
+    if is_settled(arithmetic, size, result) and not (narrow and _overflows(arithmetic, size + result)):
         return result
     return _careful_sum_error(arithmetic, value, error, dims, certified)
 
@@ -62,14 +63,18 @@ def sum_error(
 def exact_limit(arithmetic: Arithmetic, value: Tensor) -> float:
     """Sums of magnitudes up to this are exact in every order; negative if none are."""
     quantum = lowest_bit(value)
-    return quantum * arithmetic.exact_quanta() if quantum >= arithmetic.underflow else -1.0
+    return quantum * arithmetic.exact_quanta() if quantum >= arithmetic.sum_underflow else -1.0
 
 
 def _rounding(arithmetic: Arithmetic, size: Tensor, propagated: Tensor | None, terms: int) -> Tensor:
     """g(n) u sum (|x| + e), and what flushes lose: no more than there is, so that a sum of zeros is exact."""
     reach = size if propagated is None else size + propagated
-    flush = reach.clamp(max=arithmetic.underflow).mul_(terms)
+    flush = reach.clamp(max=arithmetic.sum_underflow).mul_(terms)
     return flush.add_(reach, alpha=arithmetic.sum_share(terms))
+
+
+def _overflows(arithmetic: Arithmetic, reach: Tensor) -> bool:
+    return not bool(reach.max() <= arithmetic.sum_overflow)
 
 
 def _careful_sum_error(
@@ -86,8 +91,8 @@ def _careful_sum_error(
     if certified and error is None:
         rounding.masked_fill_(size <= exact_limit(arithmetic, finite), 0.0)
     result = propagated + rounding
-    unknown |= size + propagated > arithmetic.overflow
-    unknown |= total.isfinite() & (total.abs() + result > arithmetic.overflow)
+    unknown |= size + propagated > arithmetic.sum_overflow
+    unknown |= total.isfinite() & (total.abs() + result > arithmetic.sum_overflow)
     return torch.where(unknown, torch.inf, torch.where(total.isfinite(), result, 0.0))
 
 
@@ -115,7 +120,7 @@ def gathered_error(
         rounding.masked_fill_(size <= limit, 0.0)
     error = propagated + rounding
     unknown = gather(*((~error.isfinite()).double() for error in errors)) > 0
-    return torch.where(unknown | (size + error > arithmetic.overflow), torch.inf, error)
+    return torch.where(unknown | (size + error > arithmetic.sum_overflow), torch.inf, error)
 
 
 def mean_error(

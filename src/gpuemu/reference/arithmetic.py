@@ -29,8 +29,9 @@ class Arithmetic:
     storage: dtype of the op's tensors. operand_rounding: computed operands of a contraction may be rounded to
     it. cast_rounding: a cast to 16 bits in the reference permits a rounding. tf32: relative error of each
     operand of a contraction. accumulator_roundoff: unit roundoff of what sums are accumulated in (0 for
-    integers); contraction_roundoff: of what contractions are. function_units: error of an elementary function,
-    in units of u. rigorous: bounds hold for every rounding, not only for those that do not conspire.
+    integers); contraction_roundoff: of what contractions are. sum_overflow, sum_underflow: range of those
+    accumulators, where it is narrower than the compute format's. function_units: error of an elementary
+    function, in units of u. rigorous: bounds hold for every rounding, not only for those that do not conspire.
     """
 
     unit_roundoff: float
@@ -44,6 +45,8 @@ class Arithmetic:
     tf32: float = 0.0
     accumulator_roundoff: float = 2.0**-24
     contraction_roundoff: float = 2.0**-24
+    sum_overflow: float = math.inf
+    sum_underflow: float = 0.0
     function_units: float = FUNCTION_UNITS
     rigorous: bool = False
 
@@ -153,6 +156,8 @@ def make_arithmetic(
             cast_rounding=unit_roundoff is None,
             accumulator_roundoff=unit_roundoff or wide.unit_roundoff,
             contraction_roundoff=unit_roundoff or wide.unit_roundoff,
+            sum_overflow=wide.max,
+            sum_underflow=wide.smallest_normal,
             rigorous=rigorous,
         )
     format_ = _FLOAT32
@@ -160,6 +165,9 @@ def make_arithmetic(
         format_ = storage if storage.bits >= 16 else get_dtype("bfloat16")
     accumulator = get_dtype(accumulate)
     roundoff = accumulator.unit_roundoff if accumulator.is_float else 0.0
+    largest, smallest = format_.max, format_.smallest_normal
+    if accumulator.is_float:
+        largest, smallest = min(largest, accumulator.max), max(smallest, accumulator.smallest_normal)
     if rung.eager:
         roundoff = max(roundoff, format_.unit_roundoff)
     return Arithmetic(
@@ -173,6 +181,8 @@ def make_arithmetic(
         tf32=TF32_ROUNDOFF if rung.tf32 and storage.name == "float32" else 0.0,
         accumulator_roundoff=roundoff,
         contraction_roundoff=max(roundoff, rung.accumulator_roundoff or 0.0),
+        sum_overflow=largest,
+        sum_underflow=smallest,
         function_units=FAST_MATH_ERROR / format_.unit_roundoff if rung.fast_math else FUNCTION_UNITS,
         rigorous=rigorous,
     )

@@ -32,7 +32,7 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
     (value_a, error_a), (value_b, error_b) = permitted_operand(arithmetic, a), permitted_operand(arithmetic, b)
     value = function(value_a, value_b)
     size_a, size_b = value_a.abs(), value_b.abs()
-    growth, flush = arithmetic.contraction_share(terms), terms * arithmetic.underflow
+    growth, flush = arithmetic.contraction_share(terms), terms * arithmetic.sum_underflow
     if error_a is None and error_b is None:
         error = function(size_a, size_b)
         if _overflows(arithmetic, error):
@@ -49,7 +49,8 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
     error.add_(flush)
     # The partial sums stay in range if |A||B| and the errors do: bounded by the largest factors, else summed.
     largest = terms * _largest(size_a) * _largest(size_b) + _largest(error)
-    in_range = largest <= arithmetic.overflow or not _overflows(arithmetic, function(size_a, size_b) + error)
+    limit = arithmetic.sum_overflow
+    in_range = largest <= limit or not _overflows(arithmetic, function(size_a, size_b) + error)
     if in_range and is_settled(arithmetic, value, error):
         return evaluation.make(value, error)
     return evaluation.make(value, careful_contraction(arithmetic, function, a, b, value, terms))
@@ -87,7 +88,7 @@ def _largest(size: Tensor) -> float:
 
 def _overflows(arithmetic: Arithmetic, total: Tensor) -> bool:
     """Whether a sum of magnitudes leaves the range or is not finite."""
-    return total.numel() > 0 and not bool(total.max() <= arithmetic.overflow)
+    return total.numel() > 0 and not bool(total.max() <= arithmetic.sum_overflow)
 
 
 def _certify(arithmetic: Arithmetic, a: Tensor, b: Tensor, total: Tensor, growth: float, flush: float) -> bool:
@@ -102,7 +103,7 @@ def _certify(arithmetic: Arithmetic, a: Tensor, b: Tensor, total: Tensor, growth
         total.mul_(growth).add_(flush)
         return False
     quantum = lowest_bit(a) * lowest_bit(b)
-    limit = quantum * arithmetic.exact_quanta(contraction=True) if quantum >= arithmetic.underflow else -1.0
+    limit = quantum * arithmetic.exact_quanta(contraction=True) if quantum >= arithmetic.sum_underflow else -1.0
     if float(total.max()) <= limit:
         return True
     exact = total <= limit
@@ -125,14 +126,14 @@ def careful_contraction(
     total = function(size_a, size_b)
     error = function(size_a, error_b) + function(error_a, size_b + error_b)
     error.add_(total + error, alpha=arithmetic.contraction_share(terms))
-    error.add_(terms * arithmetic.underflow)
+    error.add_(terms * arithmetic.sum_underflow)
     tainted = function(unknown[0], torch.ones_like(size_b)) + function(torch.ones_like(size_a), unknown[1])
     if not bool(error_a.any()) and not bool(error_b.any()):
         finite = [to_operand(x)[0].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0) for x in (a, b)]
         quantum = lowest_bit(finite[0]) * lowest_bit(finite[1])
-        if quantum >= arithmetic.underflow:
+        if quantum >= arithmetic.sum_underflow:
             error = torch.where(total <= quantum * arithmetic.exact_quanta(contraction=True), 0.0, error)
-    overflowed = value.isfinite() & (value.abs() + error > arithmetic.overflow)
-    overflowed |= total + error > arithmetic.overflow
+    overflowed = value.isfinite() & (value.abs() + error > arithmetic.sum_overflow)
+    overflowed |= total + error > arithmetic.sum_overflow
     error = torch.where(value.isfinite(), error, 0.0)
     return torch.where(overflowed | (tainted > 0), torch.inf, error)

@@ -62,12 +62,12 @@ def cumulative_sum(call: Call) -> Any:
     finite = value.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     size = finite.abs().cumsum(dim)
     total = size * arithmetic.sum_share(terms)
-    total += size.clamp(max=arithmetic.underflow) * terms
+    total += size.clamp(max=arithmetic.sum_underflow) * terms
     if error is not None:
         total += error.cumsum(dim)
     elif may_share_lowest_bit(arithmetic.exact_quanta(), float(size.min()), value):
         total.masked_fill_(size <= exact_limit(arithmetic, finite), 0.0)
-    unknown = ~(size + total <= arithmetic.overflow)
+    unknown = ~(size + total <= arithmetic.sum_overflow)
     return call.make(result, torch.where(unknown, torch.inf, torch.where(result.isfinite(), total, 0.0)))
 
 
