@@ -10,6 +10,7 @@ import torch
 
 from gpuemu.dtypes import get_dtype
 from gpuemu.errors import OpDefinitionError
+from gpuemu.inputs.adversarial import ADVERSARIAL_GENERATORS
 from gpuemu.inputs.exact import EXACT, exact_form, exact_integers
 from gpuemu.inputs.floats import make_floats, round_chunks
 from gpuemu.inputs.integers import make_booleans, make_integers
@@ -52,8 +53,10 @@ def make_elements(op: Op, name: str, shape: Shape, case: Case) -> torch.Tensor:
         raise OpDefinitionError(f"{where} is {dtype.name}; only an integer input can have a sentinel")
     if dtype.is_float:
         value_class = case.value_classes.get(name)
-        if value_class == EXACT and low is None and high is None:
+        if low is None and high is None and value_class == EXACT:
             return round_chunks(exact_integers(streams, shape, exact_form(op, case)), shape, dtype)
+        if low is None and high is None and value_class in ADVERSARIAL_GENERATORS:
+            return round_chunks(ADVERSARIAL_GENERATORS[value_class](streams, shape, dtype), shape, dtype)
         return make_floats(streams, shape, dtype, (low, high), value_class, where)
     if low is not None or high is not None:
         raise OpDefinitionError(f"{where} is bool, which takes no low or high")

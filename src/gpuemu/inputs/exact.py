@@ -40,7 +40,7 @@ def exact_form(op: Op, case: Case) -> ExactForm:
     ]
     factors = len(shapes)
     batch = math.prod(max(case.dims[name], 1) for name, dim in op.domains.items() if dim.batch)
-    # Without knowing what is summed: no sum has more terms than the largest input has elements beside its batch.
+    # Whatever is summed: no sum has more terms than the largest input has elements beside its batch.
     terms = max((math.prod(shape) // (batch or 1) for shape in shapes), default=1) or 1
     for amplitude in AMPLITUDES:
         if terms * amplitude**factors <= quanta:

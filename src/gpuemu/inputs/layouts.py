@@ -91,7 +91,7 @@ def apply(tensor: torch.Tensor, layout: str) -> torch.Tensor:
 
 
 def _one_element(tensor: torch.Tensor) -> torch.Tensor:
-    """The first element that is not zero, else the first, as a tensor of one element; empty for an empty one."""
+    """The first element that is not zero, else the first, as a tensor of one element; empty stays empty."""
     flat = tensor.contiguous().view(-1)
     # As bytes of a comparison, which every dtype has; argmax gives the first of equals.
     place = int((flat != 0).view(torch.uint8).argmax()) if flat.numel() else 0

@@ -40,6 +40,19 @@ VALUE_CLASSES = {
             default=False,
         ),
         ValueClass("ones", "1 everywhere: the upstream gradient of a sum", "M", default=False),
+        ValueClass("nan_injected", "uniform in [-10, 10) with 5 % NaN, infinities and zeros", "I", default=False),
+        ValueClass(
+            "adversarial",
+            "equal parts of 0, subnormal, up to max/10, up to 1e3, and NaN with infinities",
+            "HI",
+            default=False,
+        ),
+        ValueClass(
+            "sparse_adversarial",
+            "rows of one magnitude each (0, subnormal, max/10, 1e3, 10), a special value in a quarter of them",
+            "HI",
+            default=False,
+        ),
     )
 }
 DEFAULT_VALUE_CLASSES = tuple(name for name, value_class in VALUE_CLASSES.items() if value_class.default)

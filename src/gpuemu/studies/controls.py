@@ -76,10 +76,10 @@ def run_study(
     return summarise(rows, len(items), device, seed, time.perf_counter() - started)
 
 
-def controls_of(op: str, device: str) -> list[Implementation]:
-    """The controls of an op that run on a kind of device."""
+def controls_of(op: str, device: str, dtype: str) -> list[Implementation]:
+    """The controls of an op that run on a kind of device in a dtype."""
     kind = device.split(":", maxsplit=1)[0]
-    return [i for i in load_population(op) if i.role == "control" and kind in i.devices]
+    return [i for i in load_population(op) if i.role == "control" and i.runs_on(kind, dtype)]
 
 
 def make_items(kind: str, rounds: int, ops: Sequence[str] | None = None) -> Iterator[str]:
@@ -124,7 +124,9 @@ def run_row(item: str, device: str, seed: int) -> dict[str, Any]:
         value_classes=[values],
         limits=limits,
     )
-    campaigns = [(control, _campaign(op, control, dtype, device)) for control in controls_of(name, device)]
+    campaigns = [
+        (control, _campaign(op, control, dtype, device)) for control in controls_of(name, device, dtype)
+    ]
     shared = Shared()
     for _, campaign in campaigns:
         campaign.shared = shared

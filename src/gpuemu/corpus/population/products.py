@@ -145,7 +145,7 @@ def attention_coarse(dtype: torch.dtype) -> Function:
 
 def _attention(op: str) -> tuple[Implementation, ...]:
     return (
-        eager(op, attention_scaled_query, composed=True),
+        eager(op, attention_scaled_query, composed=True, product=True),
         control(op, "naive", attention_naive),
         control(op, "scaled_query", attention_scaled_query),
         control(op, "online", attention_online),
@@ -183,7 +183,7 @@ def _attention(op: str) -> tuple[Implementation, ...]:
 
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    eager("matmul", torch.matmul),
+    eager("matmul", torch.matmul, product=True),
     control("matmul", "float32", torch.matmul),
     control("matmul", "blocks", product_in_blocks),
     control("matmul", "split", product_split),
