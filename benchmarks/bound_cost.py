@@ -31,6 +31,7 @@ from gpuemu.inputs import fill
 from gpuemu.model.case import Case
 from gpuemu.model.op import Op
 from gpuemu.ops.registry import get_op, load_ops
+from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.evaluate import evaluate
 
 # Sizes per dim; those that are missing start from `OTHER`. The large ones are then halved or doubled, batch
@@ -49,13 +50,16 @@ VIEWS = frozenset({
 
 
 class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts calls and syncs."""
+    """Counts calls and syncs, those of the rules for bounded tensors included."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.calls = self.syncs = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if any(issubclass(kind, Bounded) for kind in types):  # followed: the rule's own calls count
+            with self:
+                return Bounded.__torch_dispatch__(func, types, args, kwargs)
         name = func._schema.name.removeprefix("aten::")
         if name in ("_local_scalar_dense", "is_nonzero", "equal"):
             self.syncs += 1

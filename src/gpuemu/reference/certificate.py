@@ -7,6 +7,7 @@ import torch
 from gpuemu.reference.step import Step, is_lossy, is_settled
 
 Tensor = torch.Tensor
+ONE = 0x3FF0000000000000  # the bits of 1.0 in float64
 
 
 def certify(step: Step, error: Tensor) -> Tensor | None:
@@ -20,13 +21,18 @@ def certify(step: Step, error: Tensor) -> Tensor | None:
         return error
     if result.numel() == 0:
         return None
-    # The significand's bits that do not fit, looked at as a float64 subnormal: 0 where there are none. Floats
-    # are compared several times as fast as integers. A processor that takes subnormals for zeros finds an exact
-    # element where there is none, and all are looked at as integers.
+    # The significand's bits that do not fit, put behind those of 1.0: a float64 number that is 1 where there
+    # are none. Floats are compared several times as fast as integers.
     excess = torch.bitwise_and(result.view(torch.int64), (1 << (53 - arithmetic.precision)) - 1)
-    if float(excess.view(torch.float64).amin()) > 0.0:
+    beyond = excess.bitwise_or_(ONE).view(torch.float64)
+    if float(beyond.amin()) > 1.0:
         return error
-    lossy = is_lossy(step)
-    if not bool(lossy.any()) and (step.extent is not None or is_settled(arithmetic, result, None)):
+    if float(result.abs().amin()) >= arithmetic.underflow:
+        lossy = beyond.sub_(1.0).ceil_()
+        exact = float(lossy.amax()) == 0.0
+    else:  # zeros, which are exact, and numbers that may be flushed, which are not
+        flags = is_lossy(step)
+        lossy, exact = flags, not bool(flags.any())
+    if exact and (step.extent is not None or is_settled(arithmetic, result, None)):
         return None
     return error.mul_(lossy)

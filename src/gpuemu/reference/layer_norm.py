@@ -1,90 +1,232 @@
-"""The error of a layer norm in closed form: the rules of its five steps, fused into one pass over the rows."""
+"""The error of layer and RMS norms in closed form: the rules of their steps, fused.
+
+All is worked out in units of the row's root s = sqrt(v + eps), v its variance or mean square. With r = 1 / s
+and y the normalised value, |d| = |y| s is the deviation, and each row's error is an affine function of |y|.
+"""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import torch
 
 from gpuemu.reference.arithmetic import Arithmetic
+from gpuemu.reference.constants import scalar
+from gpuemu.reference.extent import Extent
 from gpuemu.reference.pieces import cut, pieces
 
 Tensor = torch.Tensor
-Errors = tuple[Tensor, Tensor, Tensor]
+SLACK = 1.0 + 2.0**-40  # float64's own roundings
 
 
-def layer_norm_error(
-    arithmetic: Arithmetic,
-    x: Tensor,
-    error: Tensor | None,
-    mean: Tensor,
-    inverse: Tensor,
-    eps: float,
-    normalised_dims: int,
-) -> Errors | None:
-    """Errors of the normalised value, the mean and the inverse root; None if something leaves the range.
+@dataclass(frozen=True)
+class Rows:
+    """A norm's argument and normalised value as rows of shape (R, n); mean and inverse root of shape (R, 1).
 
-    Args:
-        x, error: the argument; the last `normalised_dims` dims are normalised over.
-        mean, inverse: float64 results of the layer norm, with the reduced dims kept.
+    error: of the argument; None if it is exact. mean: None for an RMS norm. extent: of the argument.
     """
-    if x.numel() == 0:
-        return None
-    split = x.dim() - normalised_dims
-    rows = x.reshape(*x.shape[:split], -1).reshape(-1, x.shape[split:].numel())
-    row_error = None if error is None else error.reshape(rows.shape)
-    row_mean, row_inverse = mean.reshape(-1, 1), inverse.reshape(-1, 1)
-    total = torch.empty_like(rows)
-    mean_error, inverse_error = torch.empty_like(row_mean), torch.empty_like(row_inverse)
-    for piece in pieces(rows, (1,)) or ((0, 0, rows.shape[0]),):
-        part_x, part_error, part_mean, part_inverse = (
-            cut(t, 2, piece) for t in (rows, row_error, row_mean, row_inverse)
+
+    x: Tensor
+    error: Tensor | None
+    value: Tensor
+    mean: Tensor | None
+    inverse: Tensor
+    eps: float
+    extent: Extent
+
+    @property
+    def terms(self) -> int:
+        return self.x.shape[1]
+
+    def moments(self) -> tuple[Tensor, tuple[Tensor | None, ...]]:
+        """|y|; per row r mean |x|, mean |y| (None without a mean), r mean e, r mean(|y| e), r^2 mean e^2."""
+        size = torch.empty_like(self.value)
+        sums: list[list[Tensor]] = []
+        for piece in pieces(self.x, (1,)) or ((0, 0, self.x.shape[0]),):
+            x, error, value, part = (cut(t, 2, piece) for t in (self.x, self.error, self.value, size))
+            torch.abs(value, out=part)
+            found = [] if self.mean is None else [x.abs().sum(1, keepdim=True), part.sum(1, keepdim=True)]
+            if error is not None:
+                found.append(error.sum(1, keepdim=True))
+                found += [torch.linalg.vecdot(t, error).unsqueeze(1) for t in (part, error)]
+            sums.append(found)
+        whole = [torch.cat(each).div_(self.terms) for each in zip(*sums, strict=True)]
+        absolute, deviation = (None, None) if self.mean is None else (whole[0].mul_(self.inverse), whole[1])
+        if self.error is None:
+            return size, (absolute, deviation, None, None, None)
+        mean, product, square = whole[-3:]
+        return size, (
+            absolute,
+            deviation,
+            mean.mul_(self.inverse),
+            product.mul_(self.inverse),
+            square.mul_(self.inverse).mul_(self.inverse),
         )
-        errors = _error_of_rows(arithmetic, part_x, part_error, part_mean, part_inverse, eps)
-        if errors is None:
-            return None
-        for whole, part in zip((total, mean_error, inverse_error), errors, strict=True):
-            whole.narrow(*piece).copy_(part)
-    return total.reshape(x.shape), mean_error.reshape(mean.shape), inverse_error.reshape(inverse.shape)
 
 
-def _error_of_rows(
-    arithmetic: Arithmetic, x: Tensor, error: Tensor | None, mean: Tensor, inverse: Tensor, eps: float
-) -> Errors | None:
-    """For rows of shape (R, n), with d = x - mean, v = mean(d^2), s = v + eps, r = 1 / sqrt(s), y = d r:
+@dataclass(frozen=True)
+class RowError:
+    """The value's error, |y| slope + shift + (1 + h) r e, and what can leave the range, per row.
 
-    e_mean = mean(e) + g u mean(|x| + e) + u |mean| + omega   e_d = e + e_mean + u max(|x|, |mean|, |d|) + omega
-    p = mean(2|d| e_d + e_d^2)                                e_v = p + (g + 2) u (v + p) + 2 omega
-    e_s = e_v + e_eps + u s + omega
-    e_r = r (1 - t) / (t + sqrt(t)) + 4 u r + omega           t = max(s - e_s, eps (1 - 2u)) / s, since v >= 0
-    e_y = |d| (e_r + u r) + (r + e_r) e_d + omega
+    q, t: the relative error of s^2 and the least that is left of it. absolute: r mean |x|.
     """
-    u, omega, terms = arithmetic.unit_roundoff, arithmetic.underflow, x.shape[1]
-    growth = arithmetic.sum_share(terms)
-    size = x.abs()
-    total_size = size.sum(1, keepdim=True)
-    mean_error = (total_size * (growth / terms)).add_(mean.abs(), alpha=u).add_(omega)
-    if error is not None:
-        mean_error.add_(error.mean(1, keepdim=True), alpha=1.0 + growth)
-    deviation = (x - mean).abs_()
-    torch.maximum(size, mean.abs(), out=size)
-    deviation_error = torch.maximum(size, deviation, out=size).mul_(u).add_(mean_error + omega)
-    if error is not None:
-        deviation_error.add_(error)
-    squares, products, error_squares = (
-        torch.linalg.vecdot(a, b).unsqueeze(1)
-        for a, b in ((deviation, deviation), (deviation, deviation_error), (deviation_error, deviation_error))
-    )
-    spread = squares / terms
-    propagated = (products * 2.0).add_(error_squares) / terms
-    spread_error = propagated.add(spread + propagated, alpha=growth + 2.0 * u)
-    shifted = spread + eps
-    shifted_error = spread_error.add_(shifted, alpha=u).add_(3.0 * omega + arithmetic.constant_error(eps))
-    lowest = (shifted - shifted_error).clamp_(min=eps * (1.0 - 2.0 * u))
-    reach = float(torch.maximum(total_size, squares + terms * shifted_error).max())
-    if not (reach <= arithmetic.overflow and float(lowest.min()) >= omega):  # NaN compares false
+
+    slope: Tensor
+    shift: Tensor
+    h: Tensor
+    q: Tensor
+    t: Tensor
+    absolute: Tensor
+
+
+@dataclass(frozen=True)
+class NormError:
+    """Errors of the normalised value (R, n), the mean and the inverse root (R, 1); the value's extent."""
+
+    value: Tensor
+    mean: Tensor | None
+    inverse: Tensor
+    extent: Extent
+
+
+def layer_norm_error(arithmetic: Arithmetic, rows: Rows) -> NormError | None:
+    """Errors of a layer norm of two passes, or running ones; None if something may leave the range.
+
+    With d = x - mean, v = mean(d^2), s^2 = v + eps, r = 1 / s and y = d r:
+
+    e_mean = mean(e) + g u mean(|x| + e) + u |mean| + omega
+    e_d = e + u |d| + c, c = e_mean + u |mean| + omega       since max(|x|, |mean|, |d|) <= |d| + |mean|
+    p = mean(2|d| e_d + e_d^2)                               e_v = p + (g + 2) u (v + p) + 2 omega
+    q = (e_v + e_eps + omega) / s^2 + u                      t = max(1 - q, (1 - 2u) eps / s^2), since v >= 0
+    h = (1 - t) / (t + sqrt(t)) + 4 u + omega s              e_r = h r
+    e_y = |d| (e_r + u r) + (r + e_r) e_d + omega = |y| (h + u + u (1 + h)) + (1 + h) r (e + c) + omega
+    """
+    u, omega, growth = arithmetic.unit_roundoff, arithmetic.underflow, arithmetic.sum_share(rows.terms)
+    mean = rows.mean
+    size, (absolute, deviation, e, ye, ee) = rows.moments()
+    if mean is None or absolute is None or deviation is None:
+        raise ValueError("a layer norm has a mean")
+    inverse, eps, constant = rows.inverse, rows.eps, arithmetic.constant_error(rows.eps)
+    offset = mean.abs().mul_(inverse)
+    flush = inverse * omega
+    mean_error = torch.add(flush, absolute, alpha=growth).add_(offset, alpha=u)
+    if e is not None:
+        mean_error.add_(e, alpha=1.0 + growth)
+    c = (mean_error + flush).add_(offset, alpha=u)
+    # r^2 mean(2|d| e_d + e_d^2), without u (2 + u) v, which belongs to the terms in v = s^2 - eps below.
+    p = torch.add(c, deviation, alpha=2.0 + 2.0 * u).mul_(c)
+    if e is not None and ye is not None and ee is not None:
+        p.add_(ye, alpha=2.0 + 2.0 * u).addcmul_(c, e, value=2.0).add_(ee)
+    share = u * (2.0 + u) * (1.0 + growth + 2.0 * u) + growth + 2.0 * u
+    squared = inverse.square()
+    q = torch.add(scalar((share + u) * SLACK), squared, alpha=3.0 * omega + constant - share * eps)
+    q.add_(p, alpha=1.0 + growth + 2.0 * u)
+    t = torch.maximum(1.0 - q, squared.mul_(eps * (1.0 - 2.0 * u)))
+    h = _root_error(arithmetic, t, inverse)
+    slope = torch.add(scalar(2.0 * u), h, alpha=1.0 + u)
+    shift = torch.addcmul(c, c, h).add_(omega)
+    return _finish(arithmetic, rows, size, RowError(slope, shift, h, q, t, absolute), mean_error)
+
+
+def rms_norm_error(arithmetic: Arithmetic, rows: Rows) -> NormError | None:
+    """Errors of an RMS norm; None if something may leave the range.
+
+    With v = mean(x^2), s^2 = v + eps, r = 1 / s, y = x r, whose square is a power (4 u, rule 3):
+
+    p = mean(2|x| e + e^2)                       e_v = (1 + g) (p + 4 u v + omega) + (g + u) v + omega
+    q = (e_v + e_eps + omega) / s^2 + u                      t = 1 - q
+    h = (1 - t) / (t + sqrt(t)) + 4 u + omega s              e_y = |y| (h + u) + (1 + h) r e + omega
+    """
+    u, omega, growth = arithmetic.unit_roundoff, arithmetic.underflow, arithmetic.sum_share(rows.terms)
+    inverse, constant = rows.inverse, arithmetic.constant_error(rows.eps)
+    size, (_, _, _, xe, ee) = rows.moments()
+    share = 4.0 * u * (1.0 + growth) + growth + u
+    more = omega * (3.0 + growth) + constant - share * rows.eps
+    q = torch.add(scalar((share + u) * SLACK), inverse.square(), alpha=more)
+    if xe is not None and ee is not None:
+        q.add_(xe.mul_(2.0).add_(ee), alpha=(1.0 + growth) * SLACK)
+    t = 1.0 - q
+    h = _root_error(arithmetic, t, inverse)
+    shift = torch.full_like(h, omega)
+    return _finish(arithmetic, rows, size, RowError(h + u, shift, h, q, t, rows.inverse * rows.extent.reach))
+
+
+def _root_error(arithmetic: Arithmetic, t: Tensor, inverse: Tensor) -> Tensor:
+    """The relative error of 1 / sqrt(s) at s t instead of s, and its own; NaN for t < 0."""
+    h = (1.0 - t).div_(t.sqrt().add_(t))
+    return h.add_(4.0 * arithmetic.unit_roundoff).add_(arithmetic.underflow / inverse)
+
+
+def _finish(
+    arithmetic: Arithmetic,
+    rows: Rows,
+    size: Tensor,
+    row: RowError,
+    mean_error: Tensor | None = None,
+) -> NormError | None:
+    """|y| slope + shift + (1 + h) r e, in the memory of |y|; None if something may leave the range."""
+    extent = _foresee(arithmetic, rows) or _look(arithmetic, rows, row)
+    if extent is None:
         return None
-    ratio = lowest / shifted
-    inverse_error = ((shifted - lowest) / shifted / (ratio + ratio.sqrt())).mul_(inverse)
-    inverse_error.add_(inverse, alpha=4.0 * u).add_(omega)
-    result = deviation.mul_(inverse_error + u * inverse).add_(omega)
-    result.addcmul_(deviation_error, inverse + inverse_error)
-    return (result, mean_error, inverse_error) if float(result.max()) <= arithmetic.overflow else None
+    weight = None if rows.error is None else torch.addcmul(rows.inverse, rows.inverse, row.h)
+    for piece in pieces(rows.x, (1,)) or ((0, 0, rows.x.shape[0]),):
+        part, slope, shift, factor, error = (
+            cut(t, 2, piece) for t in (size, row.slope, row.shift, weight, rows.error)
+        )
+        torch.addcmul(shift, part, slope, out=part)
+        if error is not None:
+            part.addcmul_(error, factor)
+    return NormError(
+        size, None if mean_error is None else mean_error / rows.inverse, row.h * rows.inverse, extent
+    )
+
+
+def _foresee(arithmetic: Arithmetic, rows: Rows) -> Extent | None:
+    """The value's extent by that of the argument; None unless all steps must stay in range.
+
+    With |x| + e <= M: the mean of |x| is at most M, |d| at most 2M, r at most 1 / sqrt(eps), mean |y| at most 1
+    and |y| at most sqrt(n) by Cauchy and Schwarz. RMS norms lose no more, but their t may vanish.
+    """
+    u, omega, terms, eps = arithmetic.unit_roundoff, arithmetic.underflow, rows.terms, rows.eps
+    growth, reach, e = arithmetic.sum_share(terms), rows.extent.reach, rows.extent.error
+    if not (eps > 0.0 and reach < 1e150):
+        return None
+    root, squared = SLACK / math.sqrt(eps), (4.0 * reach * reach + eps) * SLACK
+    relative = e * root
+    c = (growth + 2.0 * u) * reach * root + 2.0 * omega * root + (1.0 + growth) * relative
+    p = (c + relative) * (3.0 + c + relative)
+    q = (1.0 + growth + 4.0 * u) * (p + 4.0 * u) + growth + 4.0 * u
+    q += (omega * (3.0 + growth) + arithmetic.constant_error(eps)) * root * root
+    t = (1.0 - 2.0 * u) * eps / squared
+    if rows.mean is None:
+        t = 1.0 - q
+    largest_sum = max(terms * reach, terms * squared * (1.0 + q))
+    if not (t > 0.0 and t * squared >= 2.0 * omega and eps * t >= 0.0 and largest_sum <= arithmetic.overflow):
+        return None
+    if rows.mean is None and not t * eps >= omega:
+        return None
+    h = 1.0 / math.sqrt(t) + 4.0 * u + omega * math.sqrt(squared)
+    largest = math.sqrt(terms) * SLACK
+    error = (largest * (h + u) * (1.0 + 2.0 * u) + (1.0 + h) * (c + relative) + omega) * SLACK
+    return Extent(largest + error, error) if largest + error <= arithmetic.overflow else None
+
+
+def _look(arithmetic: Arithmetic, rows: Rows, row: RowError) -> Extent | None:
+    """As `_foresee`, by the rows' own numbers."""
+    squared, omega = rows.inverse.square(), arithmetic.underflow
+    sums = torch.maximum(row.absolute / rows.inverse, (1.0 + row.q).div_(squared)).mul_(rows.terms)
+    ends = [
+        sums.amax(),
+        (row.t / squared).amin(),
+        row.slope.amax(),
+        row.shift.amax(),
+        row.h.amax(),
+        rows.inverse.amax(),
+    ]
+    reach, lowest, slope, shift, h, inverse = torch.stack(ends).tolist()
+    if not (reach <= arithmetic.overflow and lowest >= omega):  # NaN compares false
+        return None
+    largest = math.sqrt(rows.terms) * SLACK
+    error = (largest * slope + shift + (1.0 + h) * inverse * rows.extent.error) * SLACK
+    return Extent(largest + error, error) if largest + error <= arithmetic.overflow else None

@@ -257,8 +257,36 @@ def test_the_closed_layer_norm_is_its_decomposition(regime: str) -> None:
         return deviation * torch.rsqrt((deviation * deviation).mean(-1, keepdim=True) + 1e-5)
 
     x = draw(regime, (4, 30), 0)
-    closed = bound_of(lambda x: functional.layer_norm(x, (30,)), x)
-    torch.testing.assert_close(closed, bound_of(decomposed, x), rtol=1e-3, atol=1e-30)
+    closed, expected = bound_of(lambda x: functional.layer_norm(x, (30,)), x), bound_of(decomposed, x)
+    # The closed form takes |d| + |mean| for max(|x|, |mean|, |d|) in one of 30 roundings.
+    torch.testing.assert_close(closed, expected, rtol=2e-2, atol=1e-30)
+    assert bool((closed >= expected * (1.0 - 1e-3)).all())
+
+
+def test_the_closed_layer_norm_scales_and_shifts() -> None:
+    x = draw("normal", (4, 30), 0)
+    w, b = draw("uniform", (30,), 1), draw("normal", (30,), 2)
+    for profile in ("P0", "P2"):
+        closed = bound_of(lambda x, w, b: functional.layer_norm(x, (30,), w, b), x, w, b, profile=profile)
+        separate = bound_of(lambda x, w, b: functional.layer_norm(x, (30,)) * w + b, x, w, b, profile=profile)
+        assert bool((closed >= separate * (1.0 - 1e-9)).all())
+        assert bool((closed <= separate * 1.2).all())
+
+
+@pytest.mark.parametrize("regime", ["normal", "offset", "small", "constant"])
+@pytest.mark.parametrize("profile", ["P0", "P2"])
+@pytest.mark.parametrize("computed", [False, True])
+def test_the_closed_rms_norm_is_its_decomposition(regime: str, profile: str, computed: bool) -> None:
+    def decomposed(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
+
+    def argument(x: torch.Tensor) -> torch.Tensor:
+        return x + 0.3 * x if computed else x
+
+    x = draw(regime, (4, 30), 0)
+    closed = bound_of(lambda x: functional.rms_norm(argument(x), (30,), eps=1e-5), x, profile=profile)
+    expected = bound_of(lambda x: decomposed(argument(x)), x, profile=profile)
+    torch.testing.assert_close(closed, expected, rtol=2e-2 if profile == "P2" else 1e-3, atol=1e-30)
 
 
 def test_the_closed_layer_norm_keeps_second_order_terms() -> None:
