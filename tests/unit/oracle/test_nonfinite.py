@@ -301,3 +301,10 @@ def test_a_plain_output_has_no_masks_whatever_the_contract_says() -> None:
     strict = Contract(nan="forbid", masked_value=0.0, infinity="saturate", signed_zero=True)
     assert accept(expect(f64(1.0, 2.0), 0.1), strict).outputs[0].masks is None
     assert not inside(torch.tensor([NAN, 2.0]), expect(f64(1.0, 2.0), 0.1), strict)[0]
+
+
+def test_the_masked_value_is_no_answer_where_an_input_nan_is_due() -> None:
+    expected = expect(f64(NAN, NAN), 0.0, expects_nan=torch.tensor([True, False]))
+    both = Contract(masked_value=0.1, nan="propagate")
+    assert inside(torch.tensor([0.1, 0.1]), expected, both) == [False, True]
+    assert inside(torch.tensor([NAN, NAN]), expected, both) == [True, False]
