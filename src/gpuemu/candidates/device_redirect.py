@@ -153,6 +153,13 @@ def _run_backward(original: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+class _Generator(torch.Generator):
+    """A generator of random numbers for the CPU, whichever device it is asked for."""
+
+    def __new__(cls, device: Any = _CPU) -> _Generator:
+        return super().__new__(cls, _to_cpu(device))  # type: ignore[call-arg]
+
+
 def _refusals() -> dict[str, Any]:
     """Refusals for the public functions of `torch.cuda` that have no answer here."""
     return {
@@ -183,7 +190,8 @@ def _changes() -> tuple[tuple[Any, dict[str, Any]], ...]:
         (torch.backends.cuda, {"is_built": lambda: True}),
         (torch.amp.autocast_mode.autocast, {"__init__": _autocast_arguments(note)}),
         (torch.autograd, {"_engine_run_backward": _run_backward(torch.autograd.graph._engine_run_backward)}),
-        (torch, {"compile": _eager(note), "set_default_device": lambda device: None}),  # noqa: ARG005
+        (torch, {"compile": _eager(note), "Generator": _Generator}),
+        (torch, {"set_default_device": lambda device: None}),  # noqa: ARG005
     ]
     if hasattr(torch, "accelerator"):
         known = {k: v for k, v in device_answers.accelerator_answers().items() if hasattr(torch.accelerator, k)}

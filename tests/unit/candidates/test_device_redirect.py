@@ -254,3 +254,13 @@ def test_some_modules_are_imported_with_the_truth_in_place(
         module = importlib.import_module("looks_up_torch_xyz")
         assert torch.cuda.synchronize is not real
     assert module.SEEN is real and torch.cuda.synchronize is real
+
+
+def test_a_generator_for_the_device_draws_on_the_cpu() -> None:
+    with redirect_to_cpu():
+        x = torch.zeros(4, device="cuda")
+        random = torch.Generator(device=x.device).manual_seed(3)
+        drawn = torch.rand(4, generator=random, device=x.device)
+        assert isinstance(random, torch.Generator)
+    assert torch.equal(drawn, torch.rand(4, generator=torch.Generator().manual_seed(3)))
+    assert type(torch.Generator()) is torch._C.Generator
