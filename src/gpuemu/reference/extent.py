@@ -7,7 +7,7 @@ it says nothing. Whoever writes into a value or an error afterwards has to make 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,7 @@ def measure(value: Tensor, error: Tensor | None) -> Extent | None:
     extremes = [value.amax(), value.amin()]  # NaN goes through, and then compares false
     if error is not None:
         extremes.append(error.amax())
-    high, low, *largest = torch.stack(extremes).tolist() if value.is_cuda else [float(e) for e in extremes]
+    high, low, *largest = to_numbers(extremes)
     off = largest[0] if largest else 0.0
     reach = max(-low, high) + off
     return Extent(reach, off) if reach < math.inf and not math.isnan(low) else None
@@ -74,16 +74,20 @@ def is_finite(value: Tensor) -> bool:
     return hasattr(value, "known_extent")
 
 
-def survey(inputs: Iterable[Tensor]) -> tuple[dict[int, Extent], bool]:
-    """The extents of the float tensors whose elements are finite, by `id`; and whether any holds an infinity.
+def to_numbers(tensors: Sequence[Tensor]) -> list[float]:
+    """Float tensors of one element as numbers. On a device, the host waits once for all of them."""
+    if not tensors or not tensors[0].is_cuda:
+        return [float(tensor) for tensor in tensors]
+    if any(tensor.dtype != tensors[0].dtype for tensor in tensors):
+        tensors = [tensor.double() for tensor in tensors]
+    numbers: list[float] = torch.stack(list(tensors)).tolist()
+    return numbers
 
-    On a device, the host waits once for all of them.
-    """
+
+def survey(inputs: Iterable[Tensor]) -> tuple[dict[int, Extent], bool]:
+    """The extents of the float tensors whose elements are finite, by `id`; and whether any holds an infinity."""
     floats = [x for x in inputs if x.is_floating_point() and x.numel()]
-    ends = [end.double() for x in floats for end in torch.aminmax(x)]
-    if not ends:
-        return {}, False
-    numbers = torch.stack(ends).tolist() if ends[0].is_cuda else [float(end) for end in ends]
+    numbers = to_numbers([end for x in floats for end in torch.aminmax(x)])
     extents, infinite = {}, False
     for x, low, high in zip(floats, numbers[::2], numbers[1::2], strict=True):
         reach = max(-low, high)

@@ -17,9 +17,12 @@ def find_framework(reference: Callable[..., Any]) -> Framework:
 
     A reference that names none works on whatever it is given, and is given torch tensors.
     """
-    found = set(_libraries(reference, _DEPTH))
-    order: tuple[Framework, ...] = ("torch", "jax", "numpy")
-    return next((framework for framework in order if framework in found), "torch")
+    found = set()
+    for library in _libraries(reference, _DEPTH):
+        if library == "torch":
+            return "torch"
+        found.add(library)
+    return "jax" if "jax" in found else "numpy" if "numpy" in found else "torch"
 
 
 def _libraries(function: Any, depth: int) -> Iterator[str]:
