@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu import environment
+from gpuemu.audit import AuditObserver
 from gpuemu.campaign import Campaign, Settings
 from gpuemu.candidates import backward as backward_candidate
 from gpuemu.candidates import loader
@@ -100,6 +101,7 @@ def check(
     guards: Sequence[str] | None = None,
     calibration: Path | None = None,
     reference: bool = True,
+    audit: bool = False,
     repeats: int = REPEATS,
     store: bool | Path = True,
     shrink: bool = True,
@@ -120,6 +122,7 @@ def check(
         repeats: calls of the kernel on the inputs of each case, which must agree; one more where all answers
             are exact. 1 calls it once.
         reference: False judges by metamorphic relations alone, where float64 cannot be afforded.
+        audit: judge the same outputs by other projects' rules too; no verdict changes.
         guards: None takes those of the tier. store: True keeps records under `.gpuemu`, a path elsewhere.
         shrink: make the first failing case smaller. progress: called after each case.
 
@@ -144,8 +147,10 @@ def check(
     calibrated = None if calibration is None else load_calibration(calibration)
     constants = {} if calibrated is None else find_constants(calibrated, subject.op, profile)
     fingerprint = FingerprintObserver()
+    auditor = AuditObserver(calibrated.published if calibrated is not None else None) if audit else None
+    observers = (fingerprint,) if auditor is None else (fingerprint, auditor)
     campaign = make_campaign(
-        subject.op, candidate, device, profile, guards, observers=(fingerprint,), constants=constants,
+        subject.op, candidate, device, profile, guards, observers=observers, constants=constants,
         relate=relate, judge_alone=None if reference else judge_alone, repeats=repeats,
     )  # fmt: skip
     run = _make_run(subject, candidate, plan, campaign.settings)
@@ -156,10 +161,12 @@ def check(
             records.append(record)
             if progress is not None:
                 progress(len(records), len(plan.cases), record)
+        arithmetic = fingerprint.summarise()  # before shrinking, whose cases are no part of the plan
+        audited = None if auditor is None else auditor.summarise()
         minimal = _shrink_first_failure(campaign, records) if shrink else None
         report = make_report(run, records, minimal, time.perf_counter() - started)
         drift = find_drift(records, calibrated, subject.op) if calibrated is not None else ()
-        report = replace(report, fingerprint=fingerprint.summarise(), drift=drift)
+        report = replace(report, fingerprint=arithmetic, drift=drift, audit=audited)
         kept.finish(report)
     return report
 

@@ -51,6 +51,7 @@ _CONFIGURED = {
 @click.option("--strategy", metavar="NAME", help=f"How cases are planned (default {DEFAULT_STRATEGY}).")
 @click.option("--calibration", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="A file that `gpuemu calibrate` wrote: report errors that drift from it.")  # fmt: skip
+@click.option("--audit", is_flag=True, help="Show what other projects' rules say of the same outputs.")
 @click.option("--reference/--no-reference", default=True,
               help="Judge by metamorphic relations alone where float64 cannot be afforded.")  # fmt: skip
 @click.option("--repeats", type=click.IntRange(1), default=REPEATS, show_default=True, metavar="N",
@@ -96,6 +97,7 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
                 strategy=_first(flags["strategy"], configuration.strategy, DEFAULT_STRATEGY),
                 calibration=_first(flags["calibration"], configuration.calibration),
                 reference=flags["reference"],
+                audit=flags["audit"],
                 repeats=flags["repeats"],
                 store=store,
                 shrink=flags["shrink"],

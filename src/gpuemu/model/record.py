@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpuemu.model.audit import Audit
 from gpuemu.model.calibration import Drift
 from gpuemu.model.case import Case
 from gpuemu.model.observation import REPEATS
@@ -116,7 +117,8 @@ class Report:
 
     status: of the whole run. records: in plan order. minimal: shrunk first failure, if any. seconds: wall time.
     fingerprint: per dtype, the tightest arithmetic that the kernel shows in benign cases.
-    drift: where it comes nearer to its bound than the controls of a calibration.
+    drift: where it comes nearer to its bound than the controls of a calibration. audit: what other projects'
+    rules say of the same outputs, if that was asked for.
     """
 
     run: Run
@@ -128,6 +130,7 @@ class Report:
     seconds: float = 0.0
     fingerprint: Mapping[str, Fingerprint] = field(default_factory=dict)
     drift: tuple[Drift, ...] = ()
+    audit: Audit | None = None
 
     @property
     def passed(self) -> bool:
@@ -179,6 +182,7 @@ class Report:
                 "runs": self.minimal.runs,
             },
             "replay_command": self.replay_command,
+            "audit": None if self.audit is None else self.audit.to_json(),
             "drift": [vars(drift) for drift in self.drift],
             "fingerprint": {dtype: vars(found) for dtype, found in self.fingerprint.items()},
             "records": [record.to_json() for record in self.records],

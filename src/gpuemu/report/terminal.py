@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuemu.model.record import Record, Report
 from gpuemu.model.verdict import Adequacy, Flag, Status
+from gpuemu.report.audit import audit_lines
 from gpuemu.report.calibration import drift_lines
 from gpuemu.report.contract_text import contract_rows
 from gpuemu.report.failure import evidence_lines, kind_lines, kind_of, replay_line
@@ -81,6 +82,8 @@ def _report_lines(report: Report, verdict: Line, verbose: bool, stored: bool) ->
         yield from kind_lines(report)
     yield from _remark_lines(report)
     yield from drift_lines(report.drift)
+    if report.audit is not None:
+        yield from audit_lines(report.audit)
     if not report.failures:
         yield from fingerprint_lines(report.fingerprint)
     if verbose:

@@ -35,6 +35,7 @@ def test_defaults(run: Run, fake_check: Any) -> None:
         "profile": None,
         "calibration": None,
         "reference": True,
+        "audit": False,
         "repeats": 2,
         "strategy": "covering",
         "store": Path(".gpuemu"),
