@@ -182,14 +182,17 @@ class Campaign:
         if not observation.repeats:
             return verdict
 
+        depends = deciding.awaits_outputs(self.op)
+
         def judge_call(outputs: tuple[torch.Tensor, ...]) -> Verdict:
             call = replace(observation, outputs=outputs, repeats={})
-            depends = deciding.awaits_outputs(self.op)
             held = self.expect(case, judged.expected.profile, call) if depends else judged
             return self._judge_call(case, call, held)
 
+        # Calls that decide otherwise have other answers: there is no element that all must agree on.
+        acceptance = bounds.Acceptance(()) if depends else judged.acceptance
         return determinism.judge(
-            observation, verdict, judge_call, judged.expected, judged.acceptance, self.op.contract
+            observation, verdict, judge_call, judged.expected, acceptance, self.op.contract
         )
 
     def _judge_call(self, case: Case, observation: Observation, judged: Judged) -> Verdict:

@@ -12,7 +12,7 @@ import torch
 from gpuemu.candidates import loader
 from gpuemu.checking import make_campaign
 from gpuemu.model.case import Case
-from gpuemu.model.op import Contract, Dim, Op
+from gpuemu.model.op import Contract, Dim, Op, Recovered
 from gpuemu.model.record import Record
 from gpuemu.model.verdict import Flag, Status, Verdict
 from gpuemu.planning.plan import make_plan
@@ -107,9 +107,9 @@ def alternating(*kernels: Kernel) -> Kernel:
     """A kernel that answers each call by the next of these."""
     calls: list[int] = []
 
-    def kernel(*inputs: torch.Tensor) -> torch.Tensor:
+    def kernel(*inputs: torch.Tensor, **params: Any) -> torch.Tensor:
         calls.append(1)
-        return kernels[(len(calls) - 1) % len(kernels)](*inputs)
+        return kernels[(len(calls) - 1) % len(kernels)](*inputs, **params)
 
     return kernel
 
@@ -162,6 +162,36 @@ def test_memory_may_be_shared_or_overwritten_as_promised_and_not_otherwise() -> 
     assert outcomes(run(lambda x: x.mul_(2).reshape(-1), in_place, 4)) == {("pass", None)}
     racy = alternating(lambda x: x.mul_(2).reshape(-1), lambda x: x.mul_(3).reshape(-1))
     assert outcomes(run(racy, in_place, 1)) == {("fail", "nondeterministic")}
+
+
+DROPOUT = Op(
+    "dropout",
+    {"x": "R N"},
+    {"R": 40, "N": 500},
+    lambda x, p, kept: torch.where(kept, x / (1 - p), 0.0),
+    params={"p": [0.5]},
+    outputs=["R N"],
+    recovered={"kept": Recovered(lambda inputs, outputs, params: outputs[0] != 0, rate="1 - p")},
+    value_classes=["bell"],
+)
+
+
+def test_random_decisions_may_differ_from_call_to_call_only_where_nothing_else_is_promised() -> None:
+    def kernel(x: torch.Tensor, p: float = 0.5) -> torch.Tensor:
+        return x * 2 * (torch.rand(x.shape) < 0.5)
+
+    def half_right(x: torch.Tensor, p: float = 0.5) -> torch.Tensor:
+        return x * (torch.rand(x.shape) < 0.5) * 3
+
+    torch.manual_seed(3)
+    free = replace(DROPOUT, contract=Contract(deterministic=False))
+    records = run(kernel, free, 3, dtypes=["float32"])
+    assert outcomes(records) == {("pass", None)}
+    assert all(record.verdict.flags == (Flag.NONDETERMINISTIC,) for record in records)
+    assert outcomes(run(kernel, DROPOUT, 1)) == {("fail", "nondeterministic")}
+    assert outcomes(run(alternating(kernel, half_right), free, 1, dtypes=["float32"])) == {
+        ("fail", "nondeterministic")
+    }
 
 
 # --- empty tensors, signed zeros, saturation ------------------------------------------------------------------
