@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from gpuemu.reference.arithmetic import Arithmetic
+from gpuemu.reference.extent import Extent, extent_of
 from gpuemu.reference.lowest_bit import lowest_bit, may_share_lowest_bit
 from gpuemu.reference.pieces import in_pieces
 from gpuemu.reference.step import is_settled
@@ -46,18 +47,40 @@ def sum_error(
     if size.numel() == 0:
         return None
     terms, limit, quanta = count(value, dims), -1.0, arithmetic.exact_quanta()
-    if certified and error is None and may_share_lowest_bit(quanta, float(size.min()), value):
+    if certified and error is None and may_share_lowest_bit(quanta, size.amin(), value):
         limit = exact_limit(arithmetic, value)
         if float(size.max()) <= min(limit, arithmetic.sum_overflow):
             return None
     propagated = None if error is None else sum_over(error, dims)
-    result = _rounding(arithmetic, size, propagated, terms).masked_fill_(size <= limit, 0.0)
+    result = _rounding(arithmetic, size, propagated, terms)
+    if limit > 0.0:
+        result.masked_fill_(size <= limit, 0.0)
     if propagated is not None:
         result.add_(propagated)
+    if extent_of_sum(arithmetic, value, error, terms) is not None:
+        return result
     narrow = arithmetic.sum_overflow < arithmetic.overflow
     if is_settled(arithmetic, size, result) and not (narrow and _overflows(arithmetic, size + result)):
         return result
     return _careful_sum_error(arithmetic, value, error, dims, certified)
+
+
+def extent_of_sum(
+    arithmetic: Arithmetic, value: Tensor, error: Tensor | None, terms: int, mean: bool = False
+) -> Extent | None:
+    """The extent of sums or means of so many terms, by that of the terms; None unless all are in range."""
+    known = extent_of(value, error)
+    if known is None:
+        return None
+    size = terms * known.reach
+    off = terms * known.error + arithmetic.sum_share(terms) * (size + terms * known.error)
+    off = (off + terms * arithmetic.sum_underflow) * (1.0 + 2.0**-40)
+    if not size + off <= min(arithmetic.overflow, arithmetic.sum_overflow):
+        return None
+    if not mean:
+        return Extent(size + off, off)
+    off = off / max(terms, 1) + arithmetic.unit_roundoff * known.reach
+    return Extent((known.reach + off) * (1.0 + 2.0**-40), off * (1.0 + 2.0**-40))
 
 
 def exact_limit(arithmetic: Arithmetic, value: Tensor) -> float:
@@ -135,6 +158,7 @@ def mean_error(
     if total is None:  # no elements
         return torch.zeros_like(result)
     share = (total / count(value, dims)).add_(result.abs(), alpha=arithmetic.unit_roundoff)
-    if bool(share.max() < torch.inf):
+    known = extent_of_sum(arithmetic, value, error, count(value, dims))
+    if known is not None or bool(share.max() < torch.inf):
         return share
     return torch.where(result.isfinite() | (total == torch.inf), share, 0.0)

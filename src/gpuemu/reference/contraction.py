@@ -9,8 +9,9 @@ import torch
 
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
+from gpuemu.reference.extent import Extent, extent_of, mark
 from gpuemu.reference.lowest_bit import lowest_bit, may_share_lowest_bit
-from gpuemu.reference.step import is_settled, to_operand
+from gpuemu.reference.step import Operand, is_settled, to_operand
 from gpuemu.rounding import round_to
 
 if TYPE_CHECKING:
@@ -31,13 +32,15 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
         evaluation.permissions["operand_rounding"] = None
     (value_a, error_a), (value_b, error_b) = permitted_operand(arithmetic, a), permitted_operand(arithmetic, b)
     value = function(value_a, value_b)
+    extent = _extent(arithmetic, (value_a, error_a), (value_b, error_b), terms)
     size_a, size_b = value_a.abs(), value_b.abs()
     growth, flush = arithmetic.contraction_share(terms), terms * arithmetic.sum_underflow
     if error_a is None and error_b is None:
         error = function(size_a, size_b)
-        if _overflows(arithmetic, error):
+        if extent is None and _overflows(arithmetic, error):
             return evaluation.make(value, careful_contraction(arithmetic, function, a, b, value, terms))
         exact = _certify(arithmetic, value_a, value_b, error, growth, flush)
+        mark(value, None if exact else error, extent)
         return evaluation.make(value, None if exact else error)
     if error_b is not None:
         reach_b = size_b + error_b
@@ -47,6 +50,9 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
     elif error_a is not None:
         error = function(error_a.mul(1.0 + growth).add_(size_a, alpha=growth), size_b)
     error.add_(flush)
+    if extent is not None:
+        mark(value, error, extent)
+        return evaluation.make(value, error)
     # The partial sums stay in range if |A||B| and the errors do: bounded by the largest factors, else summed.
     largest = terms * _largest(size_a) * _largest(size_b) + _largest(error)
     limit = arithmetic.sum_overflow
@@ -54,6 +60,19 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
     if in_range and is_settled(arithmetic, value, error):
         return evaluation.make(value, error)
     return evaluation.make(value, careful_contraction(arithmetic, function, a, b, value, terms))
+
+
+def _extent(arithmetic: Arithmetic, a: Operand, b: Operand, terms: int) -> Extent | None:
+    """The product's extent by those of its operands; None unless all partial sums are in range."""
+    known_a, known_b = extent_of(*a), extent_of(*b)
+    if known_a is None or known_b is None:
+        return None
+    size = terms * known_a.reach * known_b.reach
+    off = terms * (known_a.reach * known_b.error + known_a.error * known_b.reach)
+    off += arithmetic.contraction_share(terms) * size + terms * arithmetic.sum_underflow
+    off *= 1.0 + 2.0**-40
+    in_range = size + off <= min(arithmetic.overflow, arithmetic.sum_overflow)
+    return Extent((size + off) * (1.0 + 2.0**-40), off) if in_range else None
 
 
 def permitted_operand(arithmetic: Arithmetic, operand: Any) -> tuple[Tensor, Tensor | None]:
@@ -98,8 +117,7 @@ def _certify(arithmetic: Arithmetic, a: Tensor, b: Tensor, total: Tensor, growth
     """
     if total.numel() == 0:
         return True
-    smallest = float(total.min())
-    if not may_share_lowest_bit(arithmetic.exact_quanta(contraction=True), smallest, a, b):
+    if not may_share_lowest_bit(arithmetic.exact_quanta(contraction=True), total.amin(), a, b):
         total.mul_(growth).add_(flush)
         return False
     quantum = lowest_bit(a) * lowest_bit(b)

@@ -7,9 +7,18 @@ from typing import Any
 
 import torch
 
-from gpuemu.reference.accumulation import count, exact_limit, mean_error, reduced_dims, sum_error, sum_over
+from gpuemu.reference.accumulation import (
+    count,
+    exact_limit,
+    extent_of_sum,
+    mean_error,
+    reduced_dims,
+    sum_error,
+    sum_over,
+)
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.elementwise import elementwise
+from gpuemu.reference.extent import mark
 from gpuemu.reference.lowest_bit import may_share_lowest_bit
 from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.step import Loss, to_operand
@@ -31,7 +40,9 @@ def sum_(call: Call) -> Any:
     if not plain.is_floating_point() and not result.is_floating_point():  # integers and bools: exact sums
         return result if error is None else call.make(result, _fit(sum_over(error, dims), result, keepdim))
     result = call.func(value, *call.args[1:], **{**call.kwargs, "dtype": None})
-    return call.make(result, _fit(sum_error(call.arithmetic, value, error, dims), result, keepdim))
+    bound = _fit(sum_error(call.arithmetic, value, error, dims), result, keepdim)
+    mark(result, bound, extent_of_sum(call.arithmetic, value, error, count(value, dims)))
+    return call.make(result, bound)
 
 
 @rule("mean")
@@ -42,7 +53,9 @@ def mean(call: Call) -> Any:
     value, error = to_operand(x)
     result = call.func(value, *call.args[1:], **{**call.kwargs, "dtype": None})
     kept = result.reshape([1 if d in dims else size for d, size in enumerate(value.shape)])
-    return call.make(result, _fit(mean_error(call.arithmetic, value, error, dims, kept), result, keepdim))
+    bound = _fit(mean_error(call.arithmetic, value, error, dims, kept), result, keepdim)
+    mark(result, bound, extent_of_sum(call.arithmetic, value, error, count(value, dims), mean=True))
+    return call.make(result, bound)
 
 
 def _fit(error: Tensor | None, result: Tensor, keepdim: bool) -> Tensor | None:
@@ -65,7 +78,7 @@ def cumulative_sum(call: Call) -> Any:
     total += size.clamp(max=arithmetic.sum_underflow) * terms
     if error is not None:
         total += error.cumsum(dim)
-    elif may_share_lowest_bit(arithmetic.exact_quanta(), float(size.min()), value):
+    elif may_share_lowest_bit(arithmetic.exact_quanta(), size.amin(), value):
         total.masked_fill_(size <= exact_limit(arithmetic, finite), 0.0)
     unknown = ~(size + total <= arithmetic.sum_overflow)
     return call.make(result, torch.where(unknown, torch.inf, torch.where(result.isfinite(), total, 0.0)))
