@@ -255,3 +255,20 @@ def test_a_saturating_kernel_passes_where_promised() -> None:
         assert outcomes(run(lambda x: (x.float() * 1e4).half(), op, 1, value_classes=["uniform"])) == {
             ("pass", None)
         }
+
+
+def test_the_sign_of_an_infinity_is_free_only_where_rounding_can_change_that_of_the_zero() -> None:
+    """Rule 4: 1/x at x = 0 has one sign, 1/(exp(x) - 1) there has none, for exp(0) may be off by a rounding."""
+    sizes: dict[str, Any] = {"inputs": {"x": "N"}, "dims": {"N": 64}}
+    inverse = Op("inverse", reference=lambda x: 1 / x, **sizes)
+    assert verdict_of(lambda x: 1 / x, inverse, {"N": 64}, "small_integers").status is Status.PASS
+    flipped = verdict_of(lambda x: 1 / torch.where(x == 0, -0.0, x), inverse, {"N": 64}, "small_integers")
+    assert (flipped.status, flipped.kind) == (Status.FAIL, "nonfinite")
+    rounded = Op("bose", reference=lambda x: 1 / (x.exp() - 1), **sizes)
+    for sign in (1.0, -1.0):
+        zero = torch.tensor(0.0).copysign(torch.tensor(sign))
+
+        def kernel(x: torch.Tensor, zero: torch.Tensor = zero) -> torch.Tensor:
+            return 1 / torch.where(x == 0, zero, x.double().expm1()).float()
+
+        assert verdict_of(kernel, rounded, {"N": 64}, "small_integers").status is Status.PASS
