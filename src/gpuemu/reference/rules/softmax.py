@@ -8,6 +8,8 @@ import torch
 
 from gpuemu.reference.accumulation import count, reduced_dims
 from gpuemu.reference.arithmetic import Arithmetic
+from gpuemu.reference.constants import scalar
+from gpuemu.reference.extent import Extent, extent_of, mark
 from gpuemu.reference.pieces import in_pieces
 from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.step import is_settled, is_within, to_operand
@@ -21,13 +23,18 @@ SMALL_EXPONENT = 0.01
 LARGEST_EXPONENT = 50.0
 
 
-def logit_error(arithmetic: Arithmetic, value: Tensor, error: Tensor | None) -> Tensor:
-    """E = e + 2u|x|, 0 for infinite logits (masks), which carry none. A new tensor."""
+def logit_error(arithmetic: Arithmetic, value: Tensor, error: Tensor | None, finite: bool = False) -> Tensor:
+    """E = e + 2u|x|, 0 for infinite logits (masks), which carry none. A new tensor.
+
+    Args:
+        finite: whether all logits are known to be.
+    """
     size = value.abs()
-    if size.numel() and not bool(size.max() < torch.inf):
+    if not finite and size.numel() and not bool(size.amax() < torch.inf):
         size.nan_to_num_(nan=0.0, posinf=0.0)
-    size.mul_(2.0 * arithmetic.unit_roundoff)
-    return size if error is None else size.add_(error)
+    if error is not None:
+        return torch.add(error, size, alpha=2.0 * arithmetic.unit_roundoff, out=size)
+    return size.mul_(2.0 * arithmetic.unit_roundoff)
 
 
 @rule("_softmax", "_safe_softmax")
@@ -43,14 +50,23 @@ def softmax(call: Call) -> Any:
         return call.make(y)
     dims = reduced_dims(x, call.args[1])
     own = call.arithmetic.sum_share(count(x, dims)) + call.arithmetic.unit_roundoff * UNITS
+    known = extent_of(x, error)
+    widest = None if known is None else largest_logit_error(call.arithmetic, known)
 
     def bound_of(x: Tensor, error: Tensor | None, y: Tensor) -> Tensor:
-        return _softmax_error(call.arithmetic, x, error, y, dims, own)
+        return _softmax_error(call.arithmetic, x, error, y, dims, own, widest)
 
     bound = in_pieces(bound_of, y, dims, x, error, y)
     if call.name == "_safe_softmax" and call.evaluation.infinite_input:
         bound = torch.where(_may_be_undefined(x, dims), torch.inf, bound)
+    elif known is not None:  # shares and their bounds are at most 1, but for what may be flushed
+        mark(y, bound, Extent(2.0 + 4.0 * call.arithmetic.underflow, 1.0 + 4.0 * call.arithmetic.underflow))
     return call.make(y, bound)
+
+
+def largest_logit_error(arithmetic: Arithmetic, extent: Extent) -> float:
+    """No E exceeds this."""
+    return (extent.error + 2.0 * arithmetic.unit_roundoff * extent.reach) * (1.0 + 2.0**-40)
 
 
 def _may_be_undefined(x: Tensor, dims: list[int]) -> Tensor:
@@ -64,16 +80,32 @@ def _may_be_undefined(x: Tensor, dims: list[int]) -> Tensor:
 
 
 def _softmax_error(
-    arithmetic: Arithmetic, x: Tensor, error: Tensor | None, y: Tensor, dims: list[int], own: float
+    arithmetic: Arithmetic,
+    x: Tensor,
+    error: Tensor | None,
+    y: Tensor,
+    dims: list[int],
+    own: float,
+    widest: float | None,
 ) -> Tensor:
-    spread = logit_error(arithmetic, x, error)
-    if not is_within(spread, SMALL_EXPONENT / 2.0):  # NaN is not
-        return _wide_softmax_error(arithmetic, x, spread, y, dims, own)
-    spread.addcmul_(spread, spread)  # exp(E) - 1 <= E + E^2, of which L is at most the mean
-    exponent = spread.add_((y * spread).sum(dims, keepdim=True))
-    bound = exponent.addcmul_(exponent, exponent).mul_(1.0 + own).add_(own).mul_(y)
-    bound.add_(2.0 * arithmetic.underflow)
-    if not bool(bound.max() < torch.inf):  # a row with NaN, or with nothing but masks
+    """The bound for finite logits in a few passes: exp(E_i + L) - 1 <= (1 + 4w) (E_i + sum_j y_j E_j).
+
+    w, at most 1/200, is the largest E. By exp(t) - 1 <= t (1 + t) for t <= 1, exp(E) - 1 <= E (1 + w), whose
+    mean is at least L, so that E_i + L <= (1 + w) (E_i + sum_j y_j E_j) =: T <= 2w (1 + w), and (1 + T) (1 + w)
+    is below 1 + 4w.
+    """
+    spread = logit_error(arithmetic, x, error, finite=widest is not None)
+    if widest is None or widest > SMALL_EXPONENT / 2.0:
+        largest = float(spread.amax())
+        if not largest <= SMALL_EXPONENT / 2.0:  # NaN is not
+            return _wide_softmax_error(arithmetic, x, spread, y, dims, own)
+        widest, finite = largest, False
+    else:
+        finite = True
+    mean = (y * spread).sum(dims, keepdim=True)
+    factor = torch.add(scalar(own), spread.add_(mean), alpha=(1.0 + 4.0 * widest) * (1.0 + own))
+    bound = torch.addcmul(scalar(2.0 * arithmetic.underflow), factor, y, out=factor)
+    if not finite and not bool(bound.amax() < torch.inf):  # a row with NaN, or with nothing but masks
         bound.nan_to_num_(nan=0.0)
     return bound if own < 0.5 else bound.clamp_(max=1.0)
 
