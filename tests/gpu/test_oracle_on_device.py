@@ -55,15 +55,23 @@ def _to_device(expected: Expected) -> Expected:
     return replace(expected, outputs=tuple(outputs))
 
 
+CONTRACTS = (
+    Contract(),
+    Contract(nan="propagate", masked_value=0.5),
+    Contract(nan="forbid", infinity="saturate", signed_zero=True),
+)
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=("default", "masked", "saturate"))
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_verdicts_are_those_of_the_cpu(dtype: str) -> None:
+def test_verdicts_are_those_of_the_cpu(dtype: str, contract: Contract) -> None:
     x = {"x": torch.ones(SHAPE)}
     for seed in range(40):
         expected, actual = _case(seed, dtype)
         there = _to_device(expected)
-        here_accepted, there_accepted = accept(expected), accept(there)
-        here = judge(Observation((actual,)), expected, here_accepted, Contract())
-        verdict = judge(Observation((actual.cuda(),)), there, there_accepted, Contract())
+        here_accepted, there_accepted = accept(expected, contract), accept(there, contract)
+        here = judge(Observation((actual,)), expected, here_accepted, contract)
+        verdict = judge(Observation((actual.cuda(),)), there, there_accepted, contract)
         assert verdict.to_json() == here.to_json(), seed
         on_device = {name: tensor.cuda() for name, tensor in x.items()}
         assert rejected(on_device, there, there_accepted) == rejected(x, expected, here_accepted)
