@@ -42,6 +42,13 @@ STUDIES: Mapping[str, Study] = {
         page="gpuemu.studies.p1_page:write_page",
         lines="gpuemu.report.study_p1:study_lines",
     ),
+    "p2": Study(
+        "tolerance calibration: recall and false alarms of our rule and of other projects'",
+        runner="gpuemu.studies.p2:run_study",
+        page="gpuemu.studies.p2_page:write_page",
+        lines="gpuemu.report.study_p2:study_lines",
+        resumable=True,
+    ),
     "controls": Study(
         "known-correct kernels on every value class: false alarms and scores",
         runner="gpuemu.studies.controls:run_study",
