@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -137,14 +138,37 @@ def log_softmax(call: Call) -> Any:
         return call.make(value)
     dims = reduced_dims(x, call.args[1])
     log_sum = torch.logsumexp(x, dims, keepdim=True) if dims else x
+    extent = _extent_of_logarithm(call.arithmetic, x, error, dims)
 
     def bound_of(x: Tensor, error: Tensor | None, value: Tensor, log_sum: Tensor) -> Tensor:
-        spread = logit_error(call.arithmetic, x, error)
-        row_error = _log_sum_error(call.arithmetic, x, value.exp(), spread, dims, log_sum)
+        spread = logit_error(call.arithmetic, x, error, extent is not None)
+        row_error = _log_sum_error(call.arithmetic, x, value.exp(), spread, dims, log_sum, extent is not None)
         bound = (spread + row_error).add_(value.abs(), alpha=call.arithmetic.unit_roundoff)
+        if extent is not None:
+            return bound
         return _settle(call.arithmetic, value, bound, (spread == torch.inf) | (row_error == torch.inf))
 
-    return call.make(value, in_pieces(bound_of, value, dims, x, error, value, log_sum))
+    bound = in_pieces(bound_of, value, dims, x, error, value, log_sum)
+    mark(value, bound, extent)
+    return call.make(value, bound)
+
+
+def _extent_of_logarithm(
+    arithmetic: Arithmetic, x: Tensor, error: Tensor | None, dims: list[int]
+) -> Extent | None:
+    """The extent of logarithms of shares and of their sum; None for wide intervals or beyond the range.
+
+    |log y_i| <= 2 max |x| + log n, and the errors are at most 2E + u (g(n) + 16 + |log-sum-exp| + |log y|).
+    """
+    known = extent_of(x, error)
+    widest = 1.0 if known is None else largest_logit_error(arithmetic, known)
+    if known is None or widest > SMALL_EXPONENT:
+        return None
+    terms = count(x, dims)
+    reach = 2.0 * known.reach + math.log(max(terms, 1))
+    own = arithmetic.sum_share(terms) + UNITS * arithmetic.unit_roundoff
+    off = (2.0 * widest + own + 2.0 * arithmetic.unit_roundoff * reach) * 1.01
+    return Extent((reach + off) * (1.0 + 2.0**-40), off) if reach + off <= arithmetic.overflow else None
 
 
 @rule("logsumexp")
@@ -156,26 +180,42 @@ def log_sum_exp(call: Call) -> Any:
         return call.make(result)
     dims = reduced_dims(x, call.args[1])
     log_sum = torch.logsumexp(x, dims, keepdim=True) if dims else x
+    extent = _extent_of_logarithm(call.arithmetic, x, error, dims)
 
     def bound_of(x: Tensor, error: Tensor | None, log_sum: Tensor) -> Tensor:
-        spread = logit_error(call.arithmetic, x, error)
-        bound = _log_sum_error(call.arithmetic, x, (x - log_sum).exp_(), spread, dims, log_sum)
-        return _settle(call.arithmetic, log_sum, bound, bound == torch.inf)
+        spread = logit_error(call.arithmetic, x, error, extent is not None)
+        share = (x - log_sum).exp_()
+        bound = _log_sum_error(call.arithmetic, x, share, spread, dims, log_sum, extent is not None)
+        return bound if extent is not None else _settle(call.arithmetic, log_sum, bound, bound == torch.inf)
 
-    return call.make(result, in_pieces(bound_of, x, dims, x, error, log_sum).reshape(result.shape))
+    bound = in_pieces(bound_of, x, dims, x, error, log_sum).reshape(result.shape)
+    mark(result, bound, extent)
+    return call.make(result, bound)
 
 
 def _log_sum_error(
-    arithmetic: Arithmetic, x: Tensor, share: Tensor, spread: Tensor, dims: list[int], log_sum: Tensor
+    arithmetic: Arithmetic,
+    x: Tensor,
+    share: Tensor,
+    spread: Tensor,
+    dims: list[int],
+    log_sum: Tensor,
+    narrow: bool = False,
 ) -> Tensor:
-    """The error of a log-sum-exp over `dims`, which are kept; inf in a row with an unknown logit."""
-    if is_within(spread, LARGEST_EXPONENT):
+    """The error of a log-sum-exp over `dims`, which are kept; inf in a row with an unknown logit.
+
+    Args:
+        narrow: whether no logit's error is known to exceed `SMALL_EXPONENT`.
+    """
+    if narrow:  # exp(E) - 1 <= E + 0.502 E^2 for E <= 0.01
+        error = torch.addcmul(spread, spread, spread, value=0.502).mul_(share).sum(dims, keepdim=True).log1p_()
+    elif is_within(spread, LARGEST_EXPONENT):
         error = spread.expm1().mul_(share).sum(dims, keepdim=True).log1p_()
     else:
         error = torch.logsumexp(x + spread, dims, keepdim=True) - log_sum
     own = arithmetic.sum_share(count(spread, dims)) + UNITS * arithmetic.unit_roundoff
     error.add_(log_sum.abs(), alpha=arithmetic.unit_roundoff).add_(own)
-    if bool(spread.max() < torch.inf):
+    if narrow or bool(spread.amax() < torch.inf):
         return error
     unknown = ~spread.isfinite()
     for dim in dims:
