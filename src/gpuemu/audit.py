@@ -59,7 +59,9 @@ def compare_with(
     expected = campaign.expect(case, observation=observation).expected
     forms = [(o.value.shape, o.dtype) for o in expected.outputs]
     given = [(o.shape, str(o.dtype).removeprefix("torch.")) for o in observation.outputs]
-    if expected.problem is not None or forms != given:
+    if expected.problem is not None or expected.rejection is not None or forms != given:
+        return None
+    if campaign.op.residual is not None:  # nothing is expected but small residuals
         return None
     exact = tuple(output.value.double() for output in expected.outputs)
     native = run_natively(campaign, case)

@@ -100,9 +100,10 @@ def _verdict_of_values(
     if errors.exceeding and not is_excused:
         nonfinite = sum(part.nonfinite for part in parts) == errors.exceeding
         kind = Kind.NONFINITE if nonfinite else Kind.VALUE
-        pattern = hint(outputs[number], *pairs[number], inputs)
+        chosen = _explain_choice(worst, outputs, pairs)
+        pattern = "; ".join(part for part in (chosen, hint(outputs[number], *pairs[number], inputs)) if part)
         flags = (Flag.GENERIC_BOUND,) if expected.generic else ()
-        message = _failure_message(errors, worst, outputs, pairs)
+        message = _failure_message(errors, worst, chosen)
         return fail(expected, kind, message, worst=worst, errors=errors, hint=pattern, flags=flags)
     swallowed = sum(part.swallowed for part in parts) if contract.nan == "report" else 0
     return _passing_verdict(expected, errors, worst, swallowed)
@@ -206,26 +207,26 @@ def _worst_element(part: Measurement, output: int, shape: torch.Size) -> WorstEl
     )
 
 
-def _failure_message(
-    errors: ErrorDistribution,
-    worst: WorstElement | None,
-    outputs: tuple[torch.Tensor, ...] = (),
-    pairs: Sequence[Pair] = (),
+def _explain_choice(
+    worst: WorstElement | None, outputs: tuple[torch.Tensor, ...], pairs: Sequence[Pair]
 ) -> str:
+    """What a wrong selected index selects; "" for an output of another sort."""
+    selection = None if worst is None else pairs[worst.output][1].selection
+    if worst is None or selection is None:
+        return ""
+    actual = outputs[worst.output]
+    strides = [math.prod(actual.shape[axis + 1 :]) for axis in range(actual.dim())]
+    return explain(actual, selection, sum(i * s for i, s in zip(worst.index, strides, strict=True)))
+
+
+def _failure_message(errors: ErrorDistribution, worst: WorstElement | None, chosen: str = "") -> str:
     count = f"{errors.exceeding} of {errors.judged} elements are outside their bound"
     if worst is None:
         return count
     where = f"[{', '.join(map(str, worst.index))}]"
-    selection = pairs[worst.output][1].selection if pairs else None
-    if selection is not None:
-        actual = outputs[worst.output]
-        position = sum(i * s for i, s in zip(worst.index, _row_major_strides(actual.shape), strict=True))
-        return f"{count}; output {worst.output} at {where}: {explain(actual, selection, position)}"
+    if chosen:
+        return f"{count}; output {worst.output} at {where}: {chosen}"
     return (
         f"{count}; output {worst.output} at {where} is {worst.actual:.9g}, expected {worst.expected:.9g} "
         f"(error {worst.error_bound_units:.3g} bounds, {worst.error_ulp:.3g} ulp)"
     )
-
-
-def _row_major_strides(shape: torch.Size) -> list[int]:
-    return [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]

@@ -80,7 +80,8 @@ def _describe_group(kind: str, records: list[Record], only_kind: bool) -> str:
 def _finding(verdict: Verdict) -> str:
     """The message; where the worst element is shown beside it, without that element's numbers."""
     errors = verdict.errors
-    if verdict.kind in (Kind.VALUE, Kind.NONFINITE) and errors is not None and errors.exceeding:
+    shown = errors is not None and errors.exceeding and verdict.worst is not None
+    if verdict.kind in (Kind.VALUE, Kind.NONFINITE) and errors is not None and shown:
         return f"{errors.exceeding} of {count(errors.judged, 'element')} outside the bound"
     return verdict.message
 
