@@ -63,15 +63,14 @@ def solve_residual(inputs: Inputs, outputs: Outputs, _params: Params) -> torch.T
 OPS = (
     Op(
         "qr",
-        inputs={"a": "M N"},
-        dims={"M": Dim(1, 512), "N": Dim(1, 256)},
-        constraints=["M >= N"],
+        inputs={"a": "N+K-1 N"},  # at least as many rows as columns
+        dims={"N": Dim(1, 256), "K": Dim(1, 257)},
         dtypes=["float32"],
         value_classes=FINITE,
-        outputs=["M N", "N N"],
+        outputs=["N+K-1 N", "N N"],
         residual=qr_residual,
         family="factorisations",
-        doc="a = Q R: orthonormal columns Q (M N) and an upper triangular R (N N)",
+        doc="a = Q R: orthonormal columns Q, of a's shape, and an upper triangular R (N N)",
     ),
     Op(
         "eigh",

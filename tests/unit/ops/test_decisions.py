@@ -24,7 +24,7 @@ from gpuemu.reference.evaluate import evaluate
 
 OPS = (*decisions.OPS, *quantisation.OPS, *factorisations.OPS)
 POPULATION = [i for op in OPS for i in load_population(op.name) if i.kind == "torch"]
-SMALL = {"R": Dim(1, 256), "N": Dim(8, 300), "M": Dim(8, 96), "H": Dim(1, 128), "B": Dim(1, 8)}
+SMALL = {"R": Dim(1, 256), "N": Dim(8, 300), "H": Dim(1, 128), "B": Dim(1, 8)}
 SQUARE = {"N": Dim(1, 40), "K": Dim(1, 4)}
 
 
@@ -32,7 +32,7 @@ def small(op: Op) -> Op:
     """The op over sizes that take no time; the samples must stay many."""
     if op.name == "sample":
         return op.with_dims(V=Dim(2, 64), R=[2048])
-    sizes = SQUARE | ({"M": Dim(1, 60)} if "M" in op.dims else {}) if op.residual else SMALL
+    sizes = SQUARE if op.residual else SMALL
     return op.with_dims(**{name: size for name, size in sizes.items() if name in op.dims})
 
 
