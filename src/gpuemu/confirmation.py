@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 FLOAT64_ROUNDOFF = 2.0**-53
 FRIENDLY_SIZES = (16, 64, 128)
-# An error this far outside the bound, of a kernel that stays below SUSPICIOUS_SCORE on the same values laid out
-# contiguously, is no other order of its sums, of which the largest errors are alike. Judgement, not measured.
+# An error of this many bounds and of this many ulp, of a kernel that stays below SUSPICIOUS_SCORE on the same
+# values laid out contiguously, is no other order of its sums. (In 16-bit storage one ulp is hundreds of bounds,
+# and whether an error shows at all is chance.) Judgement.
 LAYOUT_MARGIN = 8.0
 EXACT_VALUES = "small_integers"
 _VALUE_KINDS = (Kind.VALUE, Kind.NONFINITE)
@@ -94,7 +95,9 @@ def _is_layout(campaign: Campaign, case: Case, verdict: Verdict) -> bool:
     twin = _judge_again(campaign, make_contiguous(case))
     if twin.status is not Status.PASS:
         return False
-    clear = _score(verdict) >= LAYOUT_MARGIN and _score(twin) <= SUSPICIOUS_SCORE
+    error_ulp = verdict.errors.max_ulp if verdict.errors is not None else math.inf
+    gross = _score(verdict) >= LAYOUT_MARGIN and error_ulp >= LAYOUT_MARGIN
+    clear = gross and _score(twin) <= SUSPICIOUS_SCORE
     return clear or _fails_on_integers(campaign, case)
 
 
