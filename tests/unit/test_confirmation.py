@@ -114,7 +114,7 @@ def test_rows_off_by_a_number_of_their_own_are_still_a_matter_of_precision() -> 
 def test_a_float16_accumulator_that_runs_backwards_on_strided_inputs_is_no_matter_of_the_layout(
     dtype: str,
 ) -> None:
-    """In 16-bit storage each order shows its error by chance; a margin in bounds alone blamed 18 of 104 on it."""
+    """In 16-bit storage an order shows its error by chance; a margin in bounds alone blamed 18 of 104 on it."""
 
     def kernel(x: torch.Tensor) -> torch.Tensor:
         terms = x.double().numpy().T[:: 1 if x.is_contiguous() else -1]
@@ -130,4 +130,4 @@ def test_a_float16_accumulator_that_runs_backwards_on_strided_inputs_is_no_matte
         for seed in range(6)
     }
     assert kinds <= {None, "value", "precision"}
-    assert len(kinds) > 1
+    assert kinds - {None}
