@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,3 +136,10 @@ def test_a_kernel_that_is_right_on_contiguous_inputs_only_has_a_layout_fault() -
 
     records = run(flat, op, budget=12)
     assert {r.verdict.kind for r in records if r.verdict.status is Status.FAIL} == {Kind.LAYOUT}
+
+
+@pytest.mark.parametrize(("kernel_name", "op_name"), [("drop_path", "DROP_PATH"), ("invert", "INVERSE")])
+def test_the_example_of_own_ops_passes(kernel_name: str, op_name: str) -> None:
+    example = Path(__file__).parents[2] / "examples" / "own_decisions.py"
+    report = check(f"{example}::{kernel_name}", f"{example}::{op_name}", budget=16, seed=3, store=False)
+    assert report.status is Status.PASS, report.message

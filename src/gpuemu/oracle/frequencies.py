@@ -60,8 +60,9 @@ def rate_objection(chosen: torch.Tensor, among: torch.Tensor | None, rate: float
 
 
 def _distinct(chosen: torch.Tensor, among: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The decisions without their repetitions along axes, but the last, on which none ever differs."""
-    for axis in range(chosen.dim() - 1):
+    """The decisions without their repetitions along axes, but the last with any, on which none ever differs."""
+    last = max((axis for axis, size in enumerate(chosen.shape) if size > 1), default=0)
+    for axis in range(last):
         if chosen.shape[axis] < 2:
             continue
         if among is None:

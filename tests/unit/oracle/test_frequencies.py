@@ -76,6 +76,7 @@ def test_one_mask_for_every_row_is_one_draw() -> None:
     seen = row.expand(500, 64).clone()
     seen[3, 5] = ~seen[3, 5]  # differs only where nothing can be seen
     assert rate_objection(seen, hidden, 0.5, "kept") == ""
+    assert rate_objection(torch.zeros(64, 1, dtype=torch.bool), None, 0.5, "kept")  # a decision per row
     for kept in (True, False):
         assert rate_objection(torch.full((500, 64), kept), None, 0.5, "kept")
     shuffled = torch.stack([row.roll(i) for i in range(500)])
