@@ -26,9 +26,9 @@ from gpuemu.reference.evaluate import evaluate
 from gpuemu.rounding import round_to
 
 NOTES = """A cell: the smallest K at which the oracle (profile P0 for float32, P1 for 16-bit storage) rejects every
-seed, and the share of all runs at that K and at larger ones that it rejects. A product has 8 x 8 outputs, a sum 8.
-Integers from -2 to 2 have sums that float16 holds exactly, so that there is nothing to reject; around 100 both
-results overflow in float16 storage from some K on, and there is nothing to see."""
+seed, and the share of all runs at that K and at larger ones that it rejects. A product has 8 x 8 outputs, a
+sum 8. Integers from -2 to 2 have sums that float16 holds exactly, so that there is nothing to reject; around
+100 both results overflow in float16 storage from some K on, and there is nothing to see."""
 LADDER = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096)
 STORAGE = ("float32", "float16", "bfloat16")
 ACCUMULATORS = ("float16", "bfloat16")
