@@ -25,7 +25,8 @@ from gpuemu.oracle.bounds import accept
 from gpuemu.reference.evaluate import evaluate
 from gpuemu.rounding import round_to
 
-NOTES = """A cell: the smallest K at which the oracle (profile P0 for float32, P1 for 16-bit storage) rejects every
+NOTES = """\
+A cell: the smallest K at which the oracle (profile P0 for float32, P1 for 16-bit storage) rejects every
 seed, and the share of all runs at that K and at larger ones that it rejects. A product has 8 x 8 outputs, a
 sum 8. Integers from -2 to 2 have sums that float16 holds exactly, so that there is nothing to reject; around
 100 both results overflow in float16 storage from some K on, and there is nothing to see."""
