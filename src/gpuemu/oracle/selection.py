@@ -73,10 +73,7 @@ def assess(actual: Tensor, selection: Selection, nan: NanPolicy = "report") -> A
     an input does, may be ordered in any way.
     """
     high, low, with_nan = _intervals(selection)
-    length = selection.scores.shape[1]
-    indices = _to_integers(actual).reshape(-1)[selection.positions]
-    valid = (indices >= 0) & (indices < length)
-    at = torch.where(valid, indices, 0)
+    indices, valid, at = _read(actual, selection)
     repeated = _repeated(indices)
     outranked, rival = _outranked(selection, high, low, at, valid)
     unstable = _unstable(selection, at, valid)
@@ -93,6 +90,13 @@ def assess(actual: Tensor, selection: Selection, nan: NanPolicy = "report") -> A
     return Assessment(
         indices, valid, at, inside, rival, repeated, unstable, distance, chosen[1] + better[1], swallowed
     )
+
+
+def _read(actual: Tensor, selection: Selection) -> tuple[Tensor, Tensor, Tensor]:
+    """The indices by rows, whether each is one of its row, and the index, 0 where it is not."""
+    indices = _to_integers(actual).reshape(-1)[selection.positions]
+    valid = (indices >= 0) & (indices < selection.scores.shape[1])
+    return indices, valid, torch.where(valid, indices, 0)
 
 
 def _to_integers(actual: Tensor) -> Tensor:
@@ -230,9 +234,9 @@ def at_choices(indices: Tensor, values: ExpectedOutput, selection: Selection) ->
 
     Where an index is not valid, or points at NaN, nothing is expected.
     """
-    found = assess(indices, selection)
-    score, error = _gather(selection, found.at)
-    error = torch.where(found.valid & ~score.isnan(), error, torch.inf)
+    _, valid, at = _read(indices, selection)
+    score, error = _gather(selection, at)
+    error = torch.where(valid & ~score.isnan(), error, torch.inf)
     shape = values.value.shape
     value, bound = (_scattered(part, selection).view(shape) for part in (score, error))
     if not values.value.is_floating_point():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuemu.errors import OpDefinitionError
-from gpuemu.model.expression import evaluate, names
+from gpuemu.model.expression import evaluate, evaluate_number, names
 
 DIMS = {"N": 12, "G": 5, "D": 3}
 
@@ -67,3 +67,10 @@ def test_unknown_name_and_zero_division_say_what() -> None:
 
 def test_names_lists_dims_without_functions() -> None:
     assert names("max(N, 2*G) - 1") == {"N", "G"}
+
+
+def test_parameters_need_not_be_integers() -> None:
+    assert evaluate_number("1 - p", {"p": 0.25}) == 0.75
+    assert evaluate_number("p * N", {"p": 0.5, "N": 6}) == 3.0
+    with pytest.raises(OpDefinitionError, match="'p'"):
+        evaluate_number("1 - p", {})

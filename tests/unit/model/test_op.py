@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from gpuemu.errors import OpDefinitionError
-from gpuemu.model.op import Contract, Dim, Op, Tensor
+from gpuemu.model.op import Contract, Dim, Op, Recovered, Tensor
 
 
 def identity(*tensors: object) -> object:
@@ -121,3 +121,18 @@ def test_digest_changes_with_schema_contract_and_reference() -> None:
     }
     assert len(digests) == 5
     assert make().digest == make().digest
+
+
+def test_declared_output_shapes_follow_the_dims() -> None:
+    op = Op("pairs", {"x": "B 2*D"}, {"B": Dim(), "D": Dim()}, lambda x: x, outputs=["B D", "B", ""])
+    assert op.output_shapes({"B": 3, "D": 5}) == ((3, 5), (3,), ())
+    assert Op("copy", {"x": "B"}, {"B": Dim()}, lambda x: x).output_shapes({"B": 3}) == ()
+
+
+def test_what_a_random_decision_must_follow_counts_in_the_digest() -> None:
+    def op(rate: str) -> Op:
+        kept = Recovered(lambda _inputs, outputs, _params: outputs[0] != 0, rate=rate)
+        return Op("drop", {"x": "B"}, {"B": Dim()}, lambda x, kept: x, outputs=["B"], recovered={"kept": kept})
+
+    assert op("1").digest == op("1").digest
+    assert op("1").digest != op("B").digest

@@ -116,3 +116,13 @@ def test_integers_and_bools_become_exact_floats() -> None:
     )
     assert value.tolist() == [0.0, 0.0, 2.0, 3.0]
     assert bool((bound == 0).all())
+
+
+def test_what_8_bits_round_down_to_their_largest_number_is_known() -> None:
+    """From 464, the middle between 448 and what would be 480, kernels saturate or give NaN."""
+    x = torch.tensor([448.0, 463.9, 464.0, 1e4, -463.9, math.nan])
+    ((value, bound),) = outputs_of(lambda x: x.to(torch.float8_e4m3fn), x)
+    assert value[[0, 1, 4]].tolist() == [448.0, 448.0, -448.0]
+    assert bound.tolist()[:5] == [0.0, 0.0, math.inf, math.inf, 0.0]
+    bound = bound_of(lambda x: x.to(torch.float8_e5m2), torch.tensor([61439.0, 61440.0]))
+    assert bound.tolist() == [0.0, math.inf]
