@@ -74,7 +74,7 @@ def assess(actual: Tensor, selection: Selection, nan: NanPolicy = "report") -> A
     """
     high, low, with_nan = _intervals(selection)
     indices, valid, at = _read(actual, selection)
-    repeated = _repeated(indices)
+    repeated = _repeated(indices, selection.scores.shape[1])
     outranked, rival = _outranked(selection, high, low, at, valid)
     unstable = _unstable(selection, at, valid)
     inside, swallowed = valid & ~repeated & ~outranked & ~unstable, 0
@@ -149,9 +149,12 @@ def _is_prefix(selection: Selection) -> bool:
     return selection.ranks == tuple(range(len(selection.ranks)))
 
 
-def _repeated(indices: Tensor) -> Tensor:
+def _repeated(indices: Tensor, length: int) -> Tensor:
     """Whether the same index stands earlier in the row."""
-    if indices.shape[1] < 2:
+    counts = torch.zeros((indices.shape[0], length + 1), dtype=torch.int32, device=indices.device)
+    at = torch.where((indices >= 0) & (indices < length), indices, length)
+    counts.scatter_add_(1, at, torch.ones_like(at, dtype=torch.int32))
+    if not bool((counts[:, :length] > 1).any()):
         return torch.zeros_like(indices, dtype=torch.bool)
     ordered, origin = indices.sort(dim=1, stable=True)
     same = torch.zeros_like(indices, dtype=torch.bool)

@@ -87,33 +87,44 @@ def ordered(call: Call) -> Any:
     if error is not None:
         bound = monotone_error(lambda x: call.func(x, *call.args[1:], **call.kwargs)[0], value, error, result)
     sorted_ = call.make(result, bound, is_raw(call.args[0]))
-    dim = call.argument(2, "dim", -1) if call.name == "topk" else _sorted_dim(call)
-    doubt = _has_rival(value, error, dim).gather(dim, place)
+    doubt = _has_rival(value, error, place, *_order(call))
     if not bool(doubt.any()):
         return sorted_, place
     return sorted_, call.make(place, torch.where(doubt, torch.inf, 0.0).double())
 
 
-def _sorted_dim(call: Call) -> int:
-    """sort takes (x, dim, descending), its stable overload dim by name."""
-    stable = call.func._overloadname == "stable"
-    dim: int = call.kwargs.get("dim", -1) if stable else call.argument(1, "dim", -1)
-    return dim
+def _order(call: Call) -> tuple[int, bool, bool]:
+    """The dim, whether the largest come first, and whether there is an order at all."""
+    if call.name == "topk":
+        return call.argument(2, "dim", -1), call.argument(3, "largest", True), call.argument(4, "sorted", True)
+    if call.func._overloadname == "stable":  # takes all but the tensor by name
+        return call.kwargs.get("dim", -1), call.kwargs.get("descending", False), True
+    return call.argument(1, "dim", -1), call.argument(2, "descending", False), True
 
 
-def _has_rival(value: Tensor, error: Tensor | None, dim: int) -> Tensor:
-    """Whether an element's interval touches that of another along a dim (bool, in the order of `value`)."""
-    order = value.argsort(dim, descending=True)
-    spread = torch.zeros_like(value) if error is None else error
-    highest, lowest = (value + spread).gather(dim, order), (value - spread).gather(dim, order)
-    length = value.shape[dim]
-    rival = torch.zeros_like(value, dtype=torch.bool)
-    if length > 1:
-        above = lowest.cummin(dim)[0].narrow(dim, 0, length - 1)
-        below = highest.flip(dim).cummax(dim)[0].flip(dim).narrow(dim, 1, length - 1)
-        rival.narrow(dim, 1, length - 1).logical_or_(~(above > highest.narrow(dim, 1, length - 1)))
-        rival.narrow(dim, 0, length - 1).logical_or_(~(below < lowest.narrow(dim, 0, length - 1)))
-    return torch.zeros_like(rival).scatter(dim, order, rival)
+def _has_rival(
+    value: Tensor, error: Tensor | None, place: Tensor, dim: int, largest: bool, ordered: bool
+) -> Tensor:
+    """Whether the interval of a chosen element touches that of another (bool, in the order of `place`).
+
+    Of two elements in order, that is whether the lower one's upper end reaches the higher one's lower end.
+    """
+    if value.dim() == 0 or not ordered:  # where no order is due, every place is as good as another
+        return torch.full(place.shape, value.dim() > 0 and place.shape[dim] > 1, device=place.device)
+    value = value if largest else -value
+    highest, lowest = (value, value) if error is None else (value + error, value - error)
+    chosen_highest, chosen_lowest = highest.gather(dim, place), lowest.gather(dim, place)
+    count = place.shape[dim]
+    rival = torch.zeros_like(place, dtype=torch.bool)
+    if count < value.shape[dim]:
+        rest = highest.scatter(dim, place, -torch.inf).amax(dim, keepdim=True)
+        rival |= ~(rest < chosen_lowest)
+    if count > 1:
+        above = chosen_lowest.cummin(dim)[0].narrow(dim, 0, count - 1)
+        below = chosen_highest.flip(dim).cummax(dim)[0].flip(dim).narrow(dim, 1, count - 1)
+        rival.narrow(dim, 1, count - 1).logical_or_(~(above > chosen_highest.narrow(dim, 1, count - 1)))
+        rival.narrow(dim, 0, count - 1).logical_or_(~(below < chosen_lowest.narrow(dim, 0, count - 1)))
+    return rival
 
 
 @rule("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
