@@ -46,6 +46,7 @@ VIEWS = frozenset({
     "view", "detach", "t", "transpose", "permute", "expand", "slice", "select", "split", "unsqueeze", "squeeze",
     "alias", "as_strided", "_unsafe_view", "_reshape_alias", "lift_fresh", "unbind", "split_with_sizes",
     "empty", "empty_like", "empty_strided", "new_empty", "diagonal", "unfold",
+    "narrow", "reshape", "to", "item", "detach_",
 })  # fmt: skip
 
 
@@ -117,22 +118,21 @@ def widen(inputs: Mapping[str, torch.Tensor]) -> list[torch.Tensor]:
 
 
 def time_rounds(
-    functions: list[Callable[[], Any]], calls: int, rounds: int, synchronise: Callable[[], None]
+    functions: list[Callable[[], Any]], rounds: int, synchronise: Callable[[], None]
 ) -> list[list[float]]:
-    """Seconds per call of each function in each round, in which they take turns."""
+    """Seconds of one call of each function in each round, in which they take turns."""
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(rounds):
         for i, function in enumerate(functions):
             synchronise()
             start = time.perf_counter()
-            for _ in range(calls):
-                function()
+            function()
             synchronise()
-            times[i].append((time.perf_counter() - start) / calls)
+            times[i].append(time.perf_counter() - start)
     return times
 
 
-def measure(op: Op, size: str, calls: int, rounds: int, device: str) -> dict[str, Any]:
+def measure(op: Op, size: str, rounds: int, device: str) -> dict[str, Any]:
     """Times of one op at one size in microseconds, their ratio, and counts of calls and syncs."""
     case = make_case(op, size)
     inputs = fill.to_device(fill.make_inputs(op, case), device)
@@ -153,14 +153,15 @@ def measure(op: Op, size: str, calls: int, rounds: int, device: str) -> dict[str
             raise RuntimeError(f"{op.name}: {problem}")
 
     synchronise = torch.cuda.synchronize if device != "cpu" else lambda: None
-    time_rounds([plain, bounded], 1, 3, synchronise)  # warm up
-    plain_s, bounded_s = time_rounds([plain, bounded], calls, rounds, synchronise)
+    time_rounds([plain, bounded], 3, synchronise)  # warm up
+    plain_s, bounded_s = time_rounds([plain, bounded], rounds, synchronise)
     result = {
         "dims": dict(case.dims),
         "plain_us": statistics.median(plain_s) * 1e6,
         "bounded_us": statistics.median(bounded_s) * 1e6,
         "ratio": statistics.median(b / p for p, b in zip(plain_s, bounded_s, strict=True)),
     }
+    bounded()  # constants are made once
     for name, function in (("plain", plain), ("bounded", bounded)):
         with Counter() as counter:
             function()
@@ -182,7 +183,7 @@ def run(names: list[str], rounds: int, device: str) -> dict[str, Any]:
             )
             continue
         result["ops"][name] = {
-            size: measure(op, size, calls, rounds, device) for size, calls in (("tiny", 10), ("large", 1))
+            size: measure(op, size, times * rounds, device) for size, times in (("tiny", 20), ("large", 1))
         }
     ratios = {name: sizes["large"]["ratio"] for name, sizes in result["ops"].items()}
     tiny = [sizes["tiny"]["bounded_us"] for sizes in result["ops"].values()]
@@ -230,7 +231,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, help="torch's CPU threads")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
