@@ -21,7 +21,7 @@ from gpuemu.model.observation import REPEATS, Observation
 from gpuemu.model.op import Op
 from gpuemu.model.record import Record
 from gpuemu.model.verdict import Status, Verdict
-from gpuemu.oracle import adequacy, bounds, compare, determinism, residual
+from gpuemu.oracle import adequacy, bounds, compare, determinism, distortions, residual
 from gpuemu.reference import evaluate
 from gpuemu.reference.cache import ExpectedCache
 from gpuemu.run import inline
@@ -108,6 +108,8 @@ class Campaign:
     shared: Shared = field(default_factory=Shared)
     has_accepted: bool = False
     _unrejected: tuple[str, ...] = adequacy.PREDICTORS
+    _undistorted: tuple[str, ...] = tuple(distortions.DISTORTIONS)
+    _visible_bits: dict[str, int] = field(default_factory=dict)
 
     def profile_of(self, case: Case) -> str:
         """The profile that a case is judged under."""
@@ -249,12 +251,23 @@ class Campaign:
         return adequacy.rejected(inputs, judged.expected, judged.acceptance, names)
 
     def _with_adequacy(self, verdict: Verdict, case: Case, observation: Observation, judged: Judged) -> Verdict:
-        """Add which trivial predictors this case rejects; each is tried until a case of the run rejects it."""
-        if verdict.status not in (Status.PASS, Status.FAIL) or not self._unrejected:
+        """Add what this case would have rejected: predictors and distortions that no case has rejected yet, and
+        the smallest relative error, where it beats the run's best."""
+        if verdict.status not in (Status.PASS, Status.FAIL):
             return verdict  # a case that established nothing must not use up a predictor
-        rejected, exempt = self.reject_predictors(case, observation, judged, self._unrejected)
-        self._unrejected = tuple(name for name in self._unrejected if name not in rejected)
-        return replace(verdict, rejected_predictors=rejected, exempt_predictors=exempt)
+        if self._unrejected:
+            rejected, exempt = self.reject_predictors(case, observation, judged, self._unrejected)
+            self._unrejected = tuple(name for name in self._unrejected if name not in rejected)
+            verdict = replace(verdict, rejected_predictors=rejected, exempt_predictors=exempt)
+        if deciding.awaits_outputs(self.op):
+            return verdict
+        refused = distortions.rejected(judged.expected, judged.acceptance, self._undistorted)
+        self._undistorted = tuple(name for name in self._undistorted if name not in refused)
+        best = self._visible_bits.get(case.dtype, 0)
+        bits = distortions.visible_bits(judged.expected, judged.acceptance, best)
+        if bits is not None:
+            self._visible_bits[case.dtype] = bits
+        return replace(verdict, rejected_distortions=refused, visible_bits=bits)
 
     def run(self, plan: Plan) -> Iterator[Record]:
         """The plan's cases in order, each recorded as soon as it is judged."""

@@ -259,8 +259,8 @@ def make_campaign(
 
 def make_report(run: Run, records: Sequence[Record], minimal: Minimal | None, seconds: float) -> Report:
     """The report of a run: its status from its records (DESIGN.md section 4, ORACLE.md section 12.5)."""
-    established = [r.verdict for r in records if r.verdict.status in (Status.PASS, Status.FAIL)]
-    summary = adequacy.summarise(established)
+    established = [r for r in records if r.verdict.status in (Status.PASS, Status.FAIL)]
+    summary = adequacy.summarise([r.verdict for r in established], [r.case.dtype for r in established])
     status, message = _run_status(records, summary)
     return Report(run, status, tuple(records), summary, message, minimal, seconds)
 

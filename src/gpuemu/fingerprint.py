@@ -40,28 +40,26 @@ class FingerprintObserver:
         if verdict.generic or not observation.outputs:
             return
         self._judged[case.dtype] = verdict.profile
+        permissions = campaign.expect(case).expected.permissions
+        if not permissions and not PROFILES[verdict.profile].changes_arithmetic:
+            return  # nothing that the profile permits was made use of: every tighter one gives the same
         of_dtype = self._passed.setdefault(case.dtype, {})
         for name in tighter_profiles(verdict.profile, case.dtype):
             results = of_dtype.setdefault(name, [])
             if len(results) < CASES_PER_DTYPE:
-                results.append(self._passes(campaign, case, observation, name, verdict.profile))
-
-    def _passes(self, campaign: Campaign, case: Case, observation: Observation, name: str, judged: str) -> bool:
-        """Whether outputs that pass one profile pass a tighter one."""
-        if not campaign.expect(case, judged).expected.permissions and not PROFILES[judged].changes_arithmetic:
-            return True
-        verdict = campaign.judge(case, observation, campaign.expect(case, name))
-        return verdict.status is Status.PASS
+                tighter = campaign.judge(case, observation, campaign.expect(case, name))
+                results.append(tighter.status is Status.PASS)
 
     def summarise(self) -> Mapping[str, Fingerprint]:
         """The fingerprint per dtype of which some benign case passed."""
         return {dtype: self._summarise(dtype, judged) for dtype, judged in self._judged.items()}
 
     def _summarise(self, dtype: str, judged: str) -> Fingerprint:
-        profile, departures = judged, 0
-        cases = max((len(results) for results in self._passed[dtype].values()), default=0)
+        tightest = [name for name in tighter_profiles(judged, dtype) if dtype not in self._passed]
+        profile, departures = (tightest or [judged])[0], 0
+        cases = max((len(results) for results in self._passed.get(dtype, {}).values()), default=0)
         for name in reversed(tighter_profiles(judged, dtype)):
-            results = self._passed[dtype].get(name, [])
+            results = self._passed.get(dtype, {}).get(name, [])
             if results and all(results):
                 profile = name
             elif results and sum(results) > SUSPICIOUS_SHARE * len(results):

@@ -173,7 +173,10 @@ class Report:
             "cases": len(self.records),
             "cases_to_first_failure": self.cases_to_first_failure,
             "flags": list(self.flags),
-            "adequacy": {key: list(value) for key, value in vars(self.adequacy).items()},
+            "adequacy": {
+                key: dict(value) if isinstance(value, Mapping) else list(value)
+                for key, value in vars(self.adequacy).items()
+            },
             "minimal": None
             if self.minimal is None
             else {

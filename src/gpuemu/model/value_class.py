@@ -40,7 +40,9 @@ VALUE_CLASSES = {
             default=False,
         ),
         ValueClass("ones", "1 everywhere: the upstream gradient of a sum", "M", default=False),
-        ValueClass("nan_injected", "uniform in [-10, 10) with 5 % NaN, infinities and zeros", "I", default=False),
+        ValueClass(
+            "nan_injected", "uniform in [-10, 10) with 5 % NaN, infinities and zeros", "I", default=False
+        ),
         ValueClass(
             "adversarial",
             "equal parts of 0, subnormal, up to max/10, up to 1e3, and NaN with infinities",

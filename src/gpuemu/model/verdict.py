@@ -70,6 +70,12 @@ class ErrorDistribution:
     max_ulp: float
 
 
+# Fields of a verdict that hold names.
+_NAMES = (
+    "flags", "rejected_predictors", "exempt_predictors", "generic", "relations", "rejected_distortions",
+)  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The decision about one case, with its evidence.
@@ -77,7 +83,9 @@ class Verdict:
     kind: a `Kind` or "guard:NAME" on failures. profile: the profile judged under; looser_profile: the tightest
     looser profile that accepts a `precision` failure. rejected_predictors: trivial predictors that this case
     would have rejected (section 12.5); exempt_predictors: those that equal the op here. relations:
-    the metamorphic relations that were tried on this case and hold; a violated one is the kind "relation:NAME".
+    those that were tried on this case and hold; a violated one is the kind "relation:NAME".
+    rejected_distortions: distortions of the right answer that this case is the first to reject. visible_bits: it
+    rejects the factors 1 +- 2^-k for this k, the largest so far in its dtype.
     """
 
     status: Status
@@ -93,6 +101,8 @@ class Verdict:
     exempt_predictors: tuple[str, ...] = ()
     generic: tuple[str, ...] = ()
     relations: tuple[str, ...] = ()
+    rejected_distortions: tuple[str, ...] = ()
+    visible_bits: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values; NaN and infinities as strings."""
@@ -100,9 +110,11 @@ class Verdict:
         for name in ("kind", "message", "profile", "looser_profile", "hint"):
             if getattr(self, name):
                 document[name] = str(getattr(self, name))
-        for name in ("flags", "rejected_predictors", "exempt_predictors", "generic", "relations"):
+        for name in _NAMES:
             if getattr(self, name):
                 document[name] = [str(item) for item in getattr(self, name)]
+        if self.visible_bits is not None:
+            document["visible_bits"] = self.visible_bits
         for name in ("worst", "errors"):
             part = getattr(self, name)
             if part is not None:
@@ -114,7 +126,7 @@ class Verdict:
         """The verdict of a JSON document written by `to_json`."""
         fields = {name: value for name, value in document.items() if name not in ("worst", "errors")}
         fields["status"] = Status(fields["status"])
-        for name in ("flags", "rejected_predictors", "exempt_predictors", "generic", "relations"):
+        for name in _NAMES:
             fields[name] = tuple(fields.get(name, ()))
         worst, errors = document.get("worst"), document.get("errors")
         if worst is not None:
@@ -152,11 +164,19 @@ class Fingerprint:
 
 @dataclass(frozen=True)
 class Adequacy:
-    """Which trivial predictors a whole plan rejected; a run that accepts one establishes nothing."""
+    """Which trivial predictors a whole plan rejected; a run that accepts one establishes nothing.
+
+    rejected_distortions, accepted_distortions: small distortions of the right answer that some case rejects, or
+    none does. visible_bits: per dtype the largest k for which some case rejects the factors 1 +- 2^-k: the
+    smallest relative error that the plan sees is 2^-k.
+    """
 
     rejected: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
     exempt: tuple[str, ...] = field(default=())
+    rejected_distortions: tuple[str, ...] = ()
+    accepted_distortions: tuple[str, ...] = ()
+    visible_bits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_sufficient(self) -> bool:

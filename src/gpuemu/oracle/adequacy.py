@@ -14,6 +14,7 @@ from gpuemu.dtypes import DType, torch_dtype
 from gpuemu.model.expected import Expected, ExpectedOutput
 from gpuemu.model.verdict import Adequacy, Status, Verdict
 from gpuemu.oracle.bounds import Acceptance, OutputAcceptance, accept, coarsen, comparable
+from gpuemu.oracle.distortions import DISTORTIONS
 from gpuemu.rounding import round_to
 
 PREDICTORS = ("zeros", "input", "mean", "constant")
@@ -53,13 +54,22 @@ def rejected(
     return tuple(refused), tuple(exempt)
 
 
-def summarise(verdicts: Iterable[Verdict]) -> Adequacy:
+def summarise(verdicts: Iterable[Verdict], dtypes: Iterable[str] = ()) -> Adequacy:
     """Which predictors a whole run rejected, from the names that its verdicts carry.
 
     A predictor is rejected when one case rejected it; exempt when it was exempt in every case that could tell;
     else accepted. `zeros` is never exempt, so a run of empty outputs is insufficient, and `input` is exempt
     only if `zeros` was rejected: a run that rejects nothing cannot vouch for an op that copies.
+
+    Args:
+        dtypes: of the verdicts' cases, for the smallest error seen per dtype.
     """
+    verdicts = list(verdicts)
+    bits: dict[str, int] = {}
+    for verdict, dtype in zip(verdicts, dtypes, strict=False):
+        if verdict.visible_bits is not None:
+            bits[dtype] = max(bits.get(dtype, 0), verdict.visible_bits)
+    distorted = {name for verdict in verdicts for name in verdict.rejected_distortions}
     verdicts = [v for v in verdicts if v.status in (Status.PASS, Status.FAIL, Status.INCONCLUSIVE)]
     refused = {name for verdict in verdicts for name in verdict.rejected_predictors}
     # A failing case may have been left without an assessment; it then says nothing.
@@ -78,6 +88,9 @@ def summarise(verdicts: Iterable[Verdict]) -> Adequacy:
         rejected=tuple(name for name in PREDICTORS if name in refused),
         accepted=tuple(name for name in PREDICTORS if name not in refused and name not in exempt),
         exempt=tuple(name for name in PREDICTORS if name in exempt),
+        rejected_distortions=tuple(name for name in DISTORTIONS if name in distorted),
+        accepted_distortions=tuple(name for name in DISTORTIONS if name not in distorted) if bits else (),
+        visible_bits=bits,
     )
 
 

@@ -12,7 +12,7 @@ from gpuemu.report.text import FAINT_STYLE, Line, count, make_line
 def fingerprint_lines(fingerprint: Mapping[str, Fingerprint]) -> Iterator[Line]:
     """A line per dtype in which the kernel needs less than it was granted, and one per departure."""
     for dtype, found in fingerprint.items():
-        if found.profile != found.judged:
+        if found.cases and found.profile != found.judged:
             rest = f"{dtype} passes {found.profile} ({PROFILES[found.profile].meaning})"
             cases = f" in all of {count(found.cases, 'benign case')}; --profile {found.profile} holds it there"
             yield make_line(("arithmetic: ", FAINT_STYLE), rest + cases)

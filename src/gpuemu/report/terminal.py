@@ -14,6 +14,7 @@ from gpuemu.model.verdict import Adequacy, Flag, Status
 from gpuemu.report.audit import audit_lines
 from gpuemu.report.calibration import drift_lines
 from gpuemu.report.contract_text import contract_rows
+from gpuemu.report.distortions import distortion_lines
 from gpuemu.report.failure import evidence_lines, kind_lines, kind_of, replay_line
 from gpuemu.report.fingerprint import fingerprint_lines
 from gpuemu.report.text import (
@@ -81,6 +82,7 @@ def _report_lines(report: Report, verdict: Line, verbose: bool, stored: bool) ->
     if report.failures:
         yield from kind_lines(report)
     yield from _remark_lines(report)
+    yield from distortion_lines(report.adequacy)
     yield from drift_lines(report.drift)
     if report.audit is not None:
         yield from audit_lines(report.audit)

@@ -119,7 +119,7 @@ def test_without_a_verb_the_help_is_shown_as_a_usage_error() -> None:
         (["replay", "latest", "a", "--device", "cuda:-1"], "unknown device 'cuda:-1'"),
         (["study", "p1", "--device", "gpu"], "unknown device 'gpu'"),
         (["replay", "latest"], "Missing argument 'CASE'"),
-        (["study", "p2", "--json"], "unknown study 'p2'; known: p1"),
+        (["study", "p9", "--json"], "unknown study 'p9'; known: p1"),
         (["ops", "relu", "--corpus"], "not both"),
     ],
 )
