@@ -97,6 +97,7 @@ def check(
     layouts: Sequence[str] | None = None,
     value_classes: Sequence[str] | None = None,
     profile: str | None = None,
+    rigorous: bool = False,
     strategy: str = "covering",
     guards: Sequence[str] | None = None,
     calibration: Path | None = None,
@@ -118,6 +119,7 @@ def check(
         budget: number of cases. seed: None draws one; it is in the report.
         device: "cpu" or "cuda". dtypes, layouts, value_classes: None takes the op's.
         profile: judge under this profile instead of the contract's.
+        rigorous: bounds that no sequence of roundings exceeds, in place of those that only conspiring ones do.
         calibration: a file that `gpuemu calibrate` wrote; it may widen bounds, and says where errors drift.
         repeats: calls of the kernel on the inputs of each case, which must agree; one more where all answers
             are exact. 1 calls it once.
@@ -151,7 +153,7 @@ def check(
     observers = (fingerprint,) if auditor is None else (fingerprint, auditor)
     campaign = make_campaign(
         subject.op, candidate, device, profile, guards, observers=observers, constants=constants,
-        relate=relate, judge_alone=None if reference else judge_alone, repeats=repeats,
+        relate=relate, rigorous=rigorous, judge_alone=None if reference else judge_alone, repeats=repeats,
     )  # fmt: skip
     run = _make_run(subject, candidate, plan, campaign.settings)
     with _open_store(store, run) as kept:

@@ -46,6 +46,7 @@ class Configuration:
     profile: str | None = None
     strategy: str | None = None
     strict: bool | None = None
+    rigorous: bool | None = None
     store: Path | None = None
     calibration: Path | None = None
     source: Path | None = None
@@ -90,6 +91,7 @@ _KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "profile": (lambda value: isinstance(value, str) and value in PROFILES, f"one of {', '.join(PROFILES)}"),
     "strategy": (_is_text, "the name of a strategy"),
     "strict": (lambda value: isinstance(value, bool), "true or false"),
+    "rigorous": (lambda value: isinstance(value, bool), "true or false"),
     "store": (_is_text, "the path of a folder"),
     "calibration": (_is_text, "the path of a file that `gpuemu calibrate` wrote"),
 }

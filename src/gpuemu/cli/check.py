@@ -48,6 +48,8 @@ _CONFIGURED = {
               help=f"all, or names from {', '.join(LAYOUTS)}, separated by commas.")  # fmt: skip
 @click.option("--profile", metavar="P",
               help="Judge under this profile: P0, P1, PF, PT, P8 or P2 (default: the op's).")  # fmt: skip
+@click.option("--rigorous/--no-rigorous", default=None,
+              help="Judge by bounds that no sequence of roundings exceeds.")  # fmt: skip
 @click.option("--strategy", metavar="NAME", help=f"How cases are planned (default {DEFAULT_STRATEGY}).")
 @click.option("--calibration", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="A file that `gpuemu calibrate` wrote: report errors that drift from it.")  # fmt: skip
@@ -94,6 +96,7 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
                 dtypes=_first(flags["dtypes"], configuration.dtypes),
                 layouts=_first(flags["layouts"], configuration.layouts),
                 profile=_first(flags["profile"], configuration.profile),
+                rigorous=bool(_first(flags["rigorous"], configuration.rigorous)),
                 strategy=_first(flags["strategy"], configuration.strategy, DEFAULT_STRATEGY),
                 calibration=_first(flags["calibration"], configuration.calibration),
                 reference=flags["reference"],

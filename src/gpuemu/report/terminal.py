@@ -105,7 +105,7 @@ def _quiet_lines(report: Report, verdict: Line, stored: bool) -> Iterator[Line]:
 
 def _header_line(report: Report) -> Line:
     run = report.run
-    profile = f", profile {run.profile}" if run.profile else ""
+    profile = (f", profile {run.profile}" if run.profile else "") + (", rigorous" if run.rigorous else "")
     facts = f"op {run.op}, {run.device}, seed {run.seed}{profile}, {count(len(report.records), 'case')}"
     return make_line(
         (shorten_target(run.target), LABEL_STYLE), f"  {facts}", (f" in {report.seconds:.1f} s", FAINT_STYLE)

@@ -90,14 +90,11 @@ def make_items(kind: str, rounds: int, ops: Sequence[str] | None = None) -> Iter
         raise UsageError(
             f"no control of {', '.join(unknown)} runs on {kind}; ops with controls: {', '.join(names)}"
         )
+    chosen = [get_op(name) for name in (ops or names)]
     for number in range(rounds):
         by_op = [
-            [
-                f"{name}/{dtype}/{values}/{number}"
-                for dtype in get_op(name).dtypes
-                for values in _classes(get_op(name))
-            ]
-            for name in (ops or names)
+            [f"{op.name}/{dtype}/{values}/{number}" for values in _classes(op) for dtype in op.dtypes]
+            for op in chosen
         ]
         # Neighbours in the list are different ops, so that shards take about the same time.
         yield from (item for item in chain.from_iterable(zip_longest(*by_op)) if item is not None)

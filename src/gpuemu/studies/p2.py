@@ -93,7 +93,7 @@ def make_items(rounds: int, ops: Sequence[str] | None = None) -> Iterator[str]:
     chosen = [op for op in map(get_op, names) if op.residual is None]
     for number in range(rounds):
         by_op = [
-            [f"{op.name}/{dtype}/{values}/{number}" for dtype in op.dtypes for values in _classes(op)]
+            [f"{op.name}/{dtype}/{values}/{number}" for values in _classes(op) for dtype in op.dtypes]
             for op in chosen
         ]
         yield from (item for item in chain.from_iterable(zip_longest(*by_op)) if item is not None)

@@ -34,6 +34,7 @@ def test_defaults(run: Run, fake_check: Any) -> None:
         "layouts": None,
         "profile": None,
         "calibration": None,
+        "rigorous": False,
         "reference": True,
         "audit": False,
         "repeats": 2,
