@@ -23,7 +23,7 @@ DEVICE_LIMITS = Limits(elements=1 << 18, batch=1 << 12, inner=1 << 11)
 class SelfTest:
     """The self-test of one op.
 
-    cases, judged, elements: evaluated cases, and how many of their output elements can be judged. probes: stored
+    cases, judged, elements: evaluated cases, and how many of their elements can be judged. probes: stored
     values that the oracle was asked about; failures: its wrong answers. visible: the median of (delta + half an
     ulp) / |r|. note: why there is nothing to test, if so.
     """

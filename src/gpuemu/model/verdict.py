@@ -84,8 +84,8 @@ class Verdict:
     looser profile that accepts a `precision` failure. rejected_predictors: trivial predictors that this case
     would have rejected (section 12.5); exempt_predictors: those that equal the op here. relations:
     those that were tried on this case and hold; a violated one is the kind "relation:NAME".
-    rejected_distortions: distortions of the right answer that this case is the first to reject. visible_bits: it
-    rejects the factors 1 +- 2^-k for this k, the largest so far in its dtype.
+    rejected_distortions: distortions of the right answer that this case is the first to reject. visible_bits:
+    it rejects the factors 1 +- 2^-k for this k, the largest so far in its dtype.
     """
 
     status: Status

@@ -105,7 +105,7 @@ def quantum(value: Fraction, dtype: DType) -> Fraction:
 
 
 def stored_from(value: Fraction, dtype: DType, up: bool) -> Fraction | None:
-    """The stored number nearest to a value on one side of it (itself, if it is one); None beyond the largest."""
+    """The stored number nearest to a value on one side of it, or itself; None beyond the largest."""
     step = quantum(value, dtype)
     count = math.ceil(value / step) if up else math.floor(value / step)
     result = count * step

@@ -3,7 +3,7 @@
 Where the contract promises the same bits, any difference fails. Elsewhere each call must be right on its own,
 and calls may differ by twice the bound. Two values that are each acceptable differ by no more than that but for
 their rounding to storage, since both are roundings of numbers within the bound of the expected one. What is
-left to check is where the bound is 0: every order of every sum gives the same number there, so that a difference
+left to check is where the bound is 0: every order of every sum gives the same number there, so a difference
 is a race or an uninitialised read, never a re-association.
 """
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gpuemu.reference.errors import UnsupportedReferenceError
+from gpuemu.reference.errors import UnmappedReferenceError, UnsupportedReferenceError
 from gpuemu.reference.extent import carry
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Bounded(torch.Tensor):
     def write(self, value: torch.Tensor, error: torch.Tensor | None, raw: bool) -> None:
         """Overwrite the elements in place, seen by the base and by all its views."""
         if value.shape != self.shape:
-            raise RuntimeError(
+            raise UnmappedReferenceError(
                 f"an in-place result of shape {tuple(value.shape)} does not fit {tuple(self.shape)}"
             )
         if value.is_floating_point() and not self.value.is_floating_point():

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.dispatch import Evaluation
-from gpuemu.reference.errors import UnsupportedReferenceError
+from gpuemu.reference.errors import RandomReferenceError, UnmappedReferenceError, UnsupportedReferenceError
 from gpuemu.reference.framework import find_framework
 from gpuemu.reference.numpy_array import unwrap, wrap
 from gpuemu.reference.rules.generic import DRAWS, FACTOR, SEED, UNITS, larger_deviation
@@ -35,12 +35,19 @@ def call_reference(
         whatever the reference raises; UnsupportedReferenceError for what cannot be followed.
     """
     framework = find_framework(reference)
-    if framework == "torch":
-        return _as_sequence(reference(*arguments, **keywords))
-    follow, on_plain = (_follow_numpy, call_numpy) if framework == "numpy" else _jax_functions()
+    # What torch code does that cannot be followed is mostly better written otherwise, as the error says; a
+    # library that is mapped onto torch may use anything.
+    mapped: tuple[Any, Any, Any] = (_follow_torch, call_torch, UnmappedReferenceError)
+    if framework == "numpy":
+        mapped = (_follow_numpy, call_numpy, UnsupportedReferenceError)
+    elif framework == "jax":
+        mapped = (*_jax_functions(), UnsupportedReferenceError)
+    follow, on_plain, escapes = mapped
     try:
-        return follow(reference, [_copied(argument) for argument in arguments], keywords, evaluation)
-    except UnsupportedReferenceError as escape:
+        return follow(reference, arguments, keywords, evaluation)  # type: ignore[no-any-return]
+    except RandomReferenceError:
+        raise
+    except escapes as escape:
         evaluation.generic[f"reference ({escape})"] = None
         with _disable_current_modes():  # what follows is plain arithmetic, not the reference's
             return _by_draws(partial(on_plain, reference, keywords), arguments, evaluation)
@@ -52,10 +59,23 @@ def _jax_functions() -> tuple[Callable[..., Sequence[Any]], Callable[..., Sequen
     return jaxpr.follow_jax, jaxpr.call_jax
 
 
+def _follow_torch(
+    reference: Callable[..., Any], arguments: Sequence[Tensor], keywords: Mapping[str, Any], _: Evaluation
+) -> Sequence[Any]:
+    return _as_sequence(reference(*arguments, **keywords))
+
+
+def call_torch(
+    reference: Callable[..., Any], keywords: Mapping[str, Any], arrays: Sequence[Any]
+) -> Sequence[Any]:
+    """A torch reference on plain tensors; its outputs as a sequence."""
+    return _as_sequence(reference(*map(torch.from_numpy, arrays), **keywords))
+
+
 def _follow_numpy(
     reference: Callable[..., Any], arguments: Sequence[Tensor], keywords: Mapping[str, Any], _: Evaluation
 ) -> Sequence[Any]:
-    result = reference(*map(wrap, arguments), **keywords)
+    result = reference(*(wrap(_copied(argument)) for argument in arguments), **keywords)
     return [_to_tensor(unwrap(part)) for part in _as_sequence(result)]
 
 
@@ -90,6 +110,8 @@ def _by_draws(
     """
     values = [a.value if type(a) is Bounded else a for a in arguments]
     outputs = _evaluate_plainly(on_plain, values)
+    if any(output.is_complex() for output in outputs):
+        raise UnsupportedReferenceError("the reference returns complex numbers; return their parts")
     deviations = [torch.zeros_like(output, dtype=torch.float64) for output in outputs]
     random = torch.Generator().manual_seed(SEED)
     for _ in range(DRAWS):
@@ -103,7 +125,8 @@ def _evaluate_plainly(
     on_plain: Callable[[Sequence[Any]], Sequence[Any]], values: Sequence[Tensor]
 ) -> list[Tensor]:
     results = on_plain([value.cpu().numpy().copy() for value in values])
-    return [torch.as_tensor(np.array(part)).to(values[0].device) for part in results]
+    parts = (p if isinstance(p, Tensor) else torch.as_tensor(np.array(p)) for p in results)
+    return [part.to(values[0].device) for part in parts]
 
 
 def _shift(value: Tensor, evaluation: Evaluation, random: torch.Generator) -> Tensor:

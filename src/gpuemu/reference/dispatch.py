@@ -7,11 +7,12 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_map
 
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.errors import UnsupportedReferenceError
+from gpuemu.reference.errors import RandomReferenceError, UnsupportedReferenceError
 from gpuemu.reference.extent import Extent
 from gpuemu.reference.registry import FACTORIES, RULES, Call, Rule
 from gpuemu.reference.rules import load_rules
@@ -55,7 +56,8 @@ class Evaluation:
         if output.raw or not arithmetic.operand_rounding or arithmetic.storage.bits >= 32:
             return output
         self.permissions["operand_rounding"] = None
-        return permit_rounding(arithmetic, output, arithmetic.storage)
+        with _disable_current_modes():  # asked for by the engine of autograd, among the ops that are followed
+            return permit_rounding(arithmetic, output, arithmetic.storage)
 
     def apply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `func` gives; every float tensor among the results is a bounded one."""
@@ -106,7 +108,7 @@ def resolve(func: Any) -> Rule:
         return make_in_place_rule(func)
     if func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd):
         return decompose
-    return generic
+    return make_table_rule(func)
 
 
 def decompose(call: Call) -> Any:
@@ -114,9 +116,25 @@ def decompose(call: Call) -> Any:
     return call.func.decompose(*call.args, **call.kwargs)
 
 
+def make_table_rule(func: Any) -> Rule:
+    """The rule of an op that torch's decomposition table writes in simpler ones; else the generic rule."""
+    from torch._decomp import decomposition_table
+
+    decomposition = decomposition_table.get(func)
+    if decomposition is None:
+        return generic
+
+    def follow(call: Call) -> Any:
+        args, kwargs = tree_map(lambda x: call.follow(x) if _is_float(x) else x, (call.args, call.kwargs))
+        with FollowingMode(call.evaluation):  # for tensors that the decomposition makes itself
+            return decomposition(*args, **kwargs)
+
+    return follow
+
+
 def refuse_random(call: Call) -> Any:
     """Random numbers make a reference that cannot be compared with anything."""
-    raise UnsupportedReferenceError(f"the reference draws random numbers ({call.func}); make them an input")
+    raise RandomReferenceError(f"the reference draws random numbers ({call.func}); make them an input")
 
 
 def make_in_place_rule(func: Any) -> Rule:

@@ -21,6 +21,7 @@ from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.calling import call_reference
 from gpuemu.reference.dispatch import Evaluation, FollowingMode
 from gpuemu.reference.extent import is_finite, mark, survey
+from gpuemu.reference.functions import ReplacingMode
 
 # ORACLE.md section 3, NaN taint: infinities become 1 and magnitudes are clamped to this.
 TAINT_CLAMP = 1e3
@@ -89,7 +90,7 @@ def run_reference(
     device = next(iter(inputs.values())).device
     # Tensors that the reference makes itself belong beside its inputs.
     placed: Any = torch.device(device) if device.type != "cpu" else contextlib.nullcontext()
-    with torch.no_grad(), placed, FollowingMode(evaluation):
+    with torch.no_grad(), placed, ReplacingMode(), FollowingMode(evaluation):
         return call_reference(op.reference, arguments, {**case.params, **decided}, evaluation)
 
 

@@ -85,7 +85,7 @@ def to_numbers(tensors: Sequence[Tensor]) -> list[float]:
 
 
 def survey(inputs: Iterable[Tensor]) -> tuple[dict[int, Extent], bool]:
-    """The extents of the float tensors whose elements are finite, by `id`; and whether any holds an infinity."""
+    """The extents of float tensors whose elements are finite, by `id`; and whether any holds an infinity."""
     floats = [x for x in inputs if x.is_floating_point() and x.numel()]
     numbers = to_numbers([end for x in floats for end in torch.aminmax(x)])
     extents, infinite = {}, False

@@ -1,7 +1,7 @@
 """Study P2, tolerance calibration: recall and false alarms of our rule and of other projects'.
 
 Every implementation of the population runs on the same cases, and every rule judges the same outputs; even
-rounds calibrate what is calibrated, odd rounds are scored, so that nothing is scored on what it was fitted to. A
+rounds calibrate what is calibrated, odd ones are scored, so that nothing is scored on what it was fitted to. A
 mutant's run counts for the recall per case only where it is observably different from every control
 (ORACLE.md section 9): on many inputs, a wrong kernel is right.
 """
@@ -164,8 +164,8 @@ class _Worst:
     def is_observable(self, comparison: Comparison) -> bool:
         """Whether an element, or the whole, is further off than correct variants are."""
         errors, finite = self._errors(comparison)
-        parts = zip(errors, finite, self._elements, self._rms, self._finite, comparison.actual, comparison.exact,
-                    strict=True)  # fmt: skip
+        known = (self._elements, self._rms, self._finite)
+        parts = zip(errors, finite, *known, comparison.actual, comparison.exact, strict=True)
         for error, is_finite, worst, rms, all_finite, actual, exact in parts:
             if bool((all_finite & ~is_finite).any()):
                 return True

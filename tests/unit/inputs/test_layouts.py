@@ -103,7 +103,7 @@ def test_an_expanded_tensor_holds_the_first_element_that_is_not_zero() -> None:
 def test_an_expanded_tensor_is_what_the_gradient_of_a_sum_is() -> None:
     seen = []
     leaf = torch.zeros(2, 3, requires_grad=True)
-    leaf.register_hook(lambda gradient: seen.append(gradient))
+    leaf.register_hook(seen.append)
     leaf.sum().backward()
     assert apply(torch.ones(2, 3), "expanded").stride() == seen[0].stride() == (0, 0)
 

@@ -44,7 +44,9 @@ def test_what_a_case_cannot_tell(value: torch.Tensor, accepted: set[str]) -> Non
 @pytest.mark.parametrize(("dtype", "precision"), [("float32", 24), ("float16", 11), ("bfloat16", 8)])
 def test_without_a_bound_the_storage_decides_what_is_seen(dtype: str, precision: int) -> None:
     """1 (1 + 2^-k) rounds away from 1 from k = p - 1 on down; below 1 the spacing is half of that."""
-    bits = visible_bits(expected_of(torch.ones(4), dtype=dtype), accept(expected_of(torch.ones(4), dtype=dtype)))
+    bits = visible_bits(
+        expected_of(torch.ones(4), dtype=dtype), accept(expected_of(torch.ones(4), dtype=dtype))
+    )
     assert bits == precision - 1
 
 

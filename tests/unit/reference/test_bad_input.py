@@ -35,7 +35,6 @@ MISUSES: dict[str, tuple[Callable[[torch.Tensor], Any], str]] = {
     "normalisation": (lambda x: functional.layer_norm(x, (3,)), "normalized_shape"),
     "rms_norm": (lambda x: functional.rms_norm(x, (3,)), "normalized_shape"),
     "group_norm": (lambda x: functional.group_norm(x, 3), "divisible"),
-    "batch_norm": (lambda x: functional.batch_norm(x, x[0], x[0].abs(), training=True), "running statistics"),
     "attention": (lambda x: functional.scaled_dot_product_attention(x[None], x[None, :, :3], x[None]), ""),
     "dropout": (
         lambda x: functional.scaled_dot_product_attention(
@@ -45,7 +44,6 @@ MISUSES: dict[str, tuple[Callable[[torch.Tensor], Any], str]] = {
     ),
     "loss": (lambda x: functional.cross_entropy(x, torch.tensor([1, 2, 99, 0])), ""),
     "loss_shape": (lambda x: functional.cross_entropy(x, torch.tensor([1, 2])), "batch_size"),
-    "cast": (lambda x: x.to(torch.complex64), "complex64"),
     "factory": (lambda x: torch.zeros(-3) + x, "negative"),
     "generic": (lambda x: torch.cdist(x, x[:, :3]), "same number of columns"),
     "python": (lambda x: x.no_such_method(), "no_such_method"),

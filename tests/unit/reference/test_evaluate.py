@@ -172,8 +172,8 @@ def test_finite_inputs_are_no_infinite_ones() -> None:
 
 def test_the_same_inputs_give_the_same_bound() -> None:
     x = draw("normal", (3, 7), 0)
-    first, second = (follow(lambda x: x.cumprod(-1), x) for _ in range(2))
-    assert first.generic == ("cumprod",)
+    first, second = (follow(torch.special.airy_ai, x) for _ in range(2))
+    assert first.generic == ("special_airy_ai",)
     assert torch.equal(first.outputs[0].bound, second.outputs[0].bound)
 
 

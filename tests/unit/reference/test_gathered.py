@@ -109,9 +109,15 @@ def test_an_unknown_term_and_an_infinity_stay_where_they_are_added() -> None:
     assert bound[3, 0].item() == 0.0
 
 
-def test_a_factor_or_uncertain_index_stays_generic() -> None:
+def test_a_factor_scales_what_is_added() -> None:
     t, x = torch.ones(5, 3), draw("normal", (6, 3), 1)
-    assert follow(lambda t, x, i: t.index_add(0, i, x, alpha=2), t, x, INDEX).generic == ("index_add",)
+    scaled, plain = (
+        follow(lambda t, x, i, f=f, a=a: t.index_add(0, i, x * f, alpha=a), t, x, INDEX)
+        for f, a in ((1, 2), (2, 1))
+    )
+    assert scaled.generic == ()
+    assert torch.equal(scaled.outputs[0].value, plain.outputs[0].value)
+    torch.testing.assert_close(scaled.outputs[0].bound, plain.outputs[0].bound)
 
 
 def test_overwriting_at_indices_is_exact() -> None:

@@ -24,6 +24,11 @@ TAKING: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "embedding": lambda x, table: torch.nn.functional.embedding(top(x)[:, 0], table),
     "index_select": lambda x, table: table.index_select(0, top(x)[:, 0]),
     "take": lambda x, table: table.take(top(x)),
+    "one index": lambda x, table: table[top(x)[:, 0]],
+    "two indices": lambda x, table: table.t()[torch.arange(2), top(x)[:, 0]],
+    "beside a slice": lambda x, table: torch.stack((table, table))[:, top(x)[:, 0]].transpose(0, 1),
+    "apart": lambda x, table: torch.stack((table, table))[top(x)[:, 0] // 4, :, torch.arange(2)],
+    "an axis of its own": lambda x, table: table[top(x)],
 }
 
 

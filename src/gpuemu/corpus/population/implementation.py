@@ -39,7 +39,7 @@ class Implementation:
         return device in self.devices and f"{device}/{dtype}" not in self.excluded
 
 
-# torch's CPU product of bfloat16 matrices reads one element past each row where the inner size is odd, so that a
+# torch's CPU product of bfloat16 matrices reads one element past each row where the inner size is odd: a
 # NaN there turns elements of other rows into NaN (torch 2.13; tests/cpu/test_torch_product.py shows it).
 WRONG_ON_CPU = ("cpu/bfloat16",)
 

@@ -27,6 +27,9 @@ FAMILIES = (
     "backward_contraction",
     "factory",
     "composite",
+    "inverse",
+    "scan",
+    "scattered",
     "integers",
     "indices",
 )

@@ -1,6 +1,6 @@
 """Derivatives of elementwise functions and losses, as torch's autograd calls them; g is the upstream gradient.
 
-Each is written in the form that kernels use, so that its natural intermediates are those of the rules that it is
+Each is written in the form that kernels use, so that its natural intermediates are those of the rules it is
 made of (1 - y^2 for tanh, 1 + tanh for GELU).
 """
 
@@ -18,7 +18,7 @@ from gpuemu.reference.step import to_operand
 
 Tensor = torch.Tensor
 
-# Where |a| exceeds this, exp(-2|a|) is lost beside 1 in every format, and tanh(a) is 1 or off by less than it is
+# Where |a| exceeds this, exp(-2|a|) is lost beside 1 in every format; tanh(a) is 1 or off by less than it is
 # from 1.
 SATURATED = 12.0
 GELU_CUBIC = 0.044715  # arXiv 1606.08415, section 2
@@ -26,7 +26,7 @@ UNITS = 16.0
 
 
 def unknown_at_nan(call: Call, result: Any, x: Any) -> Any:
-    """`result`, unknown where x is NaN: a function's derivative there is whatever a comparison with NaN says."""
+    """`result`, unknown where x is NaN: a derivative there is whatever a comparison with NaN says."""
     value, _ = to_operand(x)
     nan = value.isnan()
     if not bool(nan.any()):
@@ -89,7 +89,7 @@ def parametric_relu(call: Call) -> Any:
 
 @rule("elu_backward")
 def exponential_linear_unit(call: Call) -> Any:
-    """g scale where x > 0, else g alpha scale exp(x); y + alpha scale, from y, is another form of the latter."""
+    """g scale where x > 0, else g alpha scale exp(x), which is g (y + alpha scale) from y."""
     g, alpha, scale, input_scale, is_result, x = call.args
     g, x = call.follow(g), call.follow(x)
     if is_result:
@@ -203,7 +203,7 @@ def binary_cross_entropy(call: Call) -> Any:
 
 @rule("nll_loss_backward", "nll_loss2d_backward")
 def negative_log_likelihood(call: Call) -> Any:
-    """-g weight[target] at the target, over the total weight for a mean; 0 elsewhere and for ignored targets."""
+    """-g weight[target] at the target, over the total weight for a mean; 0 elsewhere and where ignored."""
     g, scores, target, weight, reduction, ignored, total = call.args
     g, scores = call.follow(g), call.follow(scores)
     classes = 1 if scores.dim() > 1 else 0

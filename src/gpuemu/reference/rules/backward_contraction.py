@@ -1,4 +1,4 @@
-"""Derivatives of convolutions and of fused attention, which are contractions again; g is the upstream gradient."""
+"""Derivatives of convolutions and of fused attention, contractions again; g is the upstream gradient."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def attend_backward(
 ) -> tuple[Any, Any, Any, Any]:
     """By query, key, value and the scores; with P = softmax(S), dP = g v^T and dS = P (dP - D):
 
-    dv = P^T g, dq = dS k scale, dk = dS^T q scale. D is sum(P dP) or, as FlashAttention computes it (Dao et al.,
+    dv = P^T g, dq = dS k scale, dk = dS^T q scale. D is sum(P dP) or, as in FlashAttention (Dao et al.,
     arXiv 2205.14135, algorithm 4), sum(g o) with the output o as it was stored; either is legitimate.
 
     Args:

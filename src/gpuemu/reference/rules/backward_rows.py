@@ -1,4 +1,4 @@
-"""Derivatives of softmax and of the norms: differences from weighted means over a row; g is the upstream gradient."""
+"""Derivatives of softmax and norms: differences from weighted means over a row; g is the upstream gradient."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _sum_of_sparse(call: Call, g: Any, dim: int) -> Any:
 
 
 def normalised(g: Any, normal: Any, inverse: Any, dims: list[int], centred: bool) -> Any:
-    """inverse (g - mean(g) - n mean(g n)) for n = (x - mean) inverse; without mean(g) where n is not centred."""
+    """inverse (g - mean(g) - n mean(g n)), n = (x - mean) inverse; without mean(g) where n is not centred."""
     along = normal * (g * normal).mean(dims, keepdim=True)
     away = g - g.mean(dims, keepdim=True) if centred else g
     return inverse * (away - along)

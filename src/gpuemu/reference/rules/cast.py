@@ -10,6 +10,7 @@ from gpuemu.dtypes import DType, dtype_name, get_dtype, torch_dtype
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.elementwise import elementwise
+from gpuemu.reference.errors import UnmappedReferenceError
 from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.rules.comparison import finish, to_bool
 from gpuemu.reference.step import EXACT, to_operand
@@ -26,6 +27,8 @@ def cast(call: Call) -> Any:
         x = call.make(x.value.to(device), None if x.error is None else x.error.to(device), x.raw)
     if target is None or target == x.value.dtype:
         return x.share()
+    if target.is_complex:
+        raise UnmappedReferenceError("complex numbers cannot be followed; write it with real ones")
     return convert(call, x, get_dtype(dtype_name(target)))
 
 

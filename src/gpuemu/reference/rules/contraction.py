@@ -10,7 +10,6 @@ import torch
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.contraction import contract
 from gpuemu.reference.registry import Call, rule
-from gpuemu.reference.rules.generic import generic
 
 
 @rule("mm", "bmm", "mv", "dot", "vdot")
@@ -41,10 +40,11 @@ def add_product(call: Call) -> Any:
 def convolution(call: Call) -> Any:
     """A convolution is bilinear in input and weight; the bias is added."""
     x, weight, bias, *rest = call.args
-    transposed = rest[3]
-    if transposed:  # the number of terms differs per element
-        return generic(call)
+    # A transposed one sums at most over all input channels of a group and the whole kernel.
+    transposed, groups = rest[3], rest[5]
     terms = math.prod(weight.shape[1:])
+    if transposed:
+        terms = math.prod(weight.shape[2:]) * weight.shape[0] // groups
     result: Any = contract(call.evaluation, lambda a, b: call.func(a, b, None, *rest), x, weight, terms)
     if bias is None:
         return result

@@ -12,6 +12,7 @@ from gpuemu.reference.constants import number_tensor
 from gpuemu.reference.elementwise import elementwise
 from gpuemu.reference.extent import Extent, extent_of, mark, union
 from gpuemu.reference.registry import Call, rule
+from gpuemu.reference.rules.generic import generic
 from gpuemu.reference.step import EXACT, Loss, Operand, to_operand
 
 Tensor = torch.Tensor
@@ -26,6 +27,18 @@ KEEPS_RAW = frozenset({"abs", "relu", "maximum", "minimum", "sign", "fmax", "fmi
 def is_raw(argument: Any) -> bool:
     """Whether an argument holds storage numbers."""
     return type(argument) is Bounded and argument.raw
+
+
+@rule("nonzero", "nonzero_static", "_unique2", "unique_consecutive", "unique_dim")
+def places_or_values(call: Call) -> Any:
+    """What depends on every element's exact value: followed where there is no error, else generic."""
+    x = call.args[0]
+    if x.error is not None and bool((x.error != 0).any()):
+        return generic(call)
+    result = call.func(x.value, *call.args[1:], **call.kwargs)
+    if isinstance(result, Tensor):
+        return result
+    return tuple(call.make(part, None, is_raw(x)) if part.is_floating_point() else part for part in result)
 
 
 @rule("neg")

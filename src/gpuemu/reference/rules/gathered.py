@@ -59,8 +59,13 @@ def add_at_indices(call: Call) -> Any:
         return make_scatter(0, position)(call)  # overwrites
     data = call.args[0], call.args[position]
     others = [None if i in (0, position) else argument for i, argument in enumerate(call.args)]
-    if is_uncertain(others) or call.kwargs.get("alpha", 1) != 1 or not call.args[0].is_floating_point():
+    if is_uncertain(others) or not call.args[0].is_floating_point():
         return generic(call)
+    alpha = call.kwargs.get("alpha", 1)
+    if alpha != 1:  # what is added is scaled first
+        arguments = list(call.args)
+        arguments[position] = call.follow(arguments[position]) * alpha
+        return add_at_indices(call.with_changes(*arguments))
     operands = [to_operand(argument) for argument in data]
 
     def add(into: Tensor, new: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.errors import UnsupportedReferenceError
+from gpuemu.reference.errors import UnmappedReferenceError
 from gpuemu.reference.registry import Call
 
 Tensor = torch.Tensor
@@ -28,7 +28,7 @@ def generic(call: Call) -> Any:
     args, kwargs = tree_map(_to_value, arguments)
     outputs, structure = tree_flatten(call.func(*args, **kwargs))
     if any(isinstance(output, Tensor) and output.is_complex() for output in outputs):
-        raise UnsupportedReferenceError(f"{call.func} makes complex numbers; write it with real ones")
+        raise UnmappedReferenceError(f"{call.func} makes complex numbers; write it with real ones")
     deviations = [torch.zeros((), dtype=torch.float64)] * len(outputs)
     random = torch.Generator().manual_seed(SEED)  # on the CPU, so that every device draws the same
     for _ in range(DRAWS):

@@ -49,6 +49,29 @@ def _spread(call: Call, doubt: Tensor, taken: Tensor) -> Tensor:
     return doubt.expand(taken.shape)
 
 
+def index_rule(previous: Rule) -> Rule:
+    """The rule of `x[i, j, …]` with tensors of integers."""
+
+    def take(call: Call) -> Any:
+        source, indices = call.args
+        given = [i for i, index in enumerate(indices) if index is not None]
+        uncertain = [indices[i] for i in given if is_uncertain(indices[i])]
+        if not uncertain or any(indices[i].dtype in (torch.bool, torch.uint8) for i in given):
+            return previous(call)
+        taken = previous(call.with_changes(source, to_plain(indices)))
+        shape = torch.broadcast_shapes(*(indices[i].shape for i in given))  # type: ignore[no-untyped-call]
+        doubt = torch.zeros(shape, dtype=torch.bool, device=taken.device)
+        for index in uncertain:
+            doubt = doubt | (index.error != 0)
+        # The broadcast axes stand where the indices do; first, if those are apart.
+        lead = given[0] if given == list(range(given[0], given[-1] + 1)) else 0
+        doubt = doubt.reshape((1,) * lead + shape + (1,) * (taken.dim() - lead - len(shape)))
+        error = torch.zeros_like(taken.value, dtype=torch.float64) if taken.error is None else taken.error
+        return call.make(taken.value, torch.where(doubt, torch.inf, error.double()), taken.raw)
+
+    return take
+
+
 def putting_rule(previous: Rule | None, position: int) -> Rule:
     """The rule of an op that puts elements at indices along a dim: an uncertain one may hit all of its line."""
 
@@ -106,6 +129,8 @@ def _resolve(call: Call) -> Rule:
 for _name, _position in TAKING.items():
     for _overload in overloads(_name):
         RULES[_overload] = taking_rule(RULES[_overload], _position)
+for _overload in overloads("index.Tensor"):
+    RULES[_overload] = index_rule(RULES[_overload])
 for _name, _position in PUTTING.items():
     for _overload in overloads(_name):
         RULES[_overload] = putting_rule(RULES.get(_overload), _position)

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from gpuemu.reference.arithmetic import Arithmetic
+from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.constants import scalar
-from gpuemu.reference.errors import UnsupportedReferenceError
 from gpuemu.reference.extent import Extent, extent_of, mark, measure
 from gpuemu.reference.layer_norm import Rows, layer_norm_error, rms_norm_error
 from gpuemu.reference.pieces import Piece, cut, pieces
@@ -151,16 +151,26 @@ def batch_norm(call: Call) -> Any:
     """A layer norm per channel over samples and places, or with given statistics; then a scale and shift."""
     x, eps = call.follow(call.args[0]), call.args[-1]
     given = call.args[3:5] if call.func._overloadname != "no_stats" else (None, None)
-    if given != (None, None):
+    trains = call.name == "native_batch_norm" and call.args[5]
+    if given != (None, None) and not trains:
         return _batch_norm_with_statistics(call, x, given, eps)
     y, mean, inverse = _normalise(x, [0, *range(2, x.dim())], eps)
+    if given != (None, None):
+        _update_statistics(x, given, mean.reshape(-1), call.args[6])
     return _scale_channels(call, y), mean.reshape(-1), inverse.reshape(-1)
+
+
+def _update_statistics(x: Any, running: tuple[Any, Any], mean: Any, momentum: float) -> None:
+    """running (1 - m) + batch m, with the unbiased variance, where the statistic is an input."""
+    count = x.numel() // x.shape[1]
+    variance = x.var([0, *range(2, x.dim())], correction=1 if count > 1 else 0)
+    for statistic, batch in zip(running, (mean, variance), strict=True):
+        if type(statistic) is Bounded:
+            statistic.mul_(1.0 - momentum).add_(batch * momentum)
 
 
 def _batch_norm_with_statistics(call: Call, x: Any, given: tuple[Any, Any], eps: float) -> Any:
     """x a + (b - mean a) with a = weight / sqrt(variance + eps): folded, as kernels for inference do."""
-    if call.name == "native_batch_norm" and call.args[5]:
-        raise UnsupportedReferenceError("the reference's batch norm updates running statistics; pass None")
     mean, variance = (call.follow(statistic) for statistic in given)
     weight, bias = call.args[1:3]
     inverse = torch.rsqrt(variance + eps)
