@@ -95,7 +95,9 @@ def _is_layout(campaign: Campaign, case: Case, verdict: Verdict) -> bool:
     twin = _judge_again(campaign, make_contiguous(case))
     if twin.status is not Status.PASS:
         return False
-    error_ulp = verdict.errors.max_ulp if verdict.errors is not None else math.inf
+    error_ulp = math.inf  # residuals have no ulp
+    if verdict.errors is not None and campaign.op.residual is None:
+        error_ulp = verdict.errors.max_ulp
     gross = _score(verdict) >= LAYOUT_MARGIN and error_ulp >= LAYOUT_MARGIN
     clear = gross and _score(twin) <= SUSPICIOUS_SCORE
     return clear or _fails_on_integers(campaign, case)

@@ -35,21 +35,19 @@ def write_page(document: Document, folder: Path) -> list[Path]:
 def render_markdown(document: Document, plots: Sequence[str]) -> str:
     """The page: rules per group of value classes, rescaled rules, shift, dtypes, families, constants."""
     scored = document["scored"]
-    lines = [
-        "# Study P2: tolerance calibration",
-        "",
-        f"Measured by `gpuemu study p2 --device {document['device']} --seed {document['seed']}` on "
-        f"{document['device_name']} ({describe_versions(document)}).",
-        "",
-        f"{document['runs']} runs; scored are the {scored['controls']} control and {scored['mutants']} mutant runs of "
-        f"the rounds that calibrated nothing; {document['mutants']} mutants; {document['items']} of "
-        f"{document['items_planned']} planned rows.",
-        "",
-        "Recall per case counts runs that are observably different from every control (ORACLE.md section 9); recall "
-        "per kernel, mutants that some such run convicts. Inconclusive cases count as let through. A rule that "
-        "cannot judge an op abstains there.",
-        "",
-    ]
+    command = f"gpuemu study p2 --device {document['device']} --seed {document['seed']}"
+    measured = f"Measured by `{command}` on {document['device_name']} ({describe_versions(document)})."
+    what = (
+        f"{document['runs']} runs; scored are the {scored['controls']} control and {scored['mutants']} mutant "
+        f"runs of the rounds that calibrated nothing; {document['mutants']} mutants; {document['items']} of "
+        f"{document['items_planned']} rows."
+    )
+    recall = (
+        "Recall per case counts runs that are observably different from every control (ORACLE.md section 9); "
+        "recall per kernel, mutants that some such run convicts. Inconclusive cases count as let through. A "
+        "rule that cannot judge an op abstains there."
+    )
+    lines = ["# Study P2: tolerance calibration", "", measured, "", what, "", recall, ""]
     lines += [line for plot in plots for line in (f"![{plot}]({plot})", "")]
     for group, title in GROUPS.items():
         lines += [f"## {title}", "", *_figures_table(document["by_values"][group]), ""]

@@ -82,7 +82,7 @@ def _names(node: ast.Import) -> set[str]:
 def test_every_kernel_file_is_declared() -> None:
     declared = {kernel.path for kernel in load_catalogue()}
     folder = next(iter(declared)).parent.parent
-    assert declared == set(folder.glob("*/*.py"))
+    assert declared == {path for path in folder.glob("*/*.py") if path.parent.name != "population"}
 
 
 def test_every_twin_states_its_fault_and_its_control() -> None:

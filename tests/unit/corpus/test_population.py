@@ -71,8 +71,8 @@ def test_every_name_is_used_once_and_every_op_has_controls_and_mutants() -> None
     assert len({(i.op, i.name) for i in population}) == len(population)
     for op in {i.op for i in population}:
         roles = [i.role for i in load_population(op)]
-        assert roles.count("control") >= 3, op
-        assert roles.count("mutant") >= 2, op
+        assert roles.count("control") >= 2, op
+        assert roles.count("mutant") >= 1, op
 
 
 def test_mutants_say_what_is_wrong_with_them_and_looser_profiles_why() -> None:

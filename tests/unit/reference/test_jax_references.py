@@ -57,7 +57,7 @@ FOLLOWED: dict[str, Callable[[Any], Any]] = {
     "rows": lambda x: jnp.take(x, jnp.array([1, 0, 1]), axis=0),
     "columns": lambda x: x[:, jnp.array([3, 0])],
     "batch": lambda x: jnp.einsum("bh,bk->bhk", x, x).transpose(2, 0, 1),
-    "vmapped": lambda x: jax.vmap(reversed_product)(x),
+    "vmapped": jax.vmap(reversed_product),
     "where": lambda x: jnp.where(x > 0, x, 0.01 * x),
     "rotary": lambda x: jnp.concatenate([x[:, 1:2] * jnp.cos(x[:, :1]), -x[:, :1]], axis=-1),
     "logsumexp": lambda x: jax.scipy.special.logsumexp(x, axis=-1),

@@ -12,8 +12,8 @@ import pytest
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "reference_coverage.py"
-# An empty tensor has no values to compare, sparse and CUDA-only ops are no references, native_batch_norm's second
-# output is empty in evaluation, and three ops of torch mix dtypes in a way that our wrapper cannot.
+# An empty tensor has no values to compare, sparse and CUDA-only ops are no references, native_batch_norm's
+# second output is empty in evaluation, and three ops of torch mix dtypes in a way that our wrapper cannot.
 EXCUSED = ("empty", "jiterator", "to_sparse", "native_batch_norm", "isclose", "linspace", "as_strided")
 # Ops whose generic bound is meant to stay: factorisations, special functions, random or set-valued ops.
 FEWEST_FOLLOWED = 480
