@@ -84,15 +84,20 @@ def to_numbers(tensors: Sequence[Tensor]) -> list[float]:
     return numbers
 
 
+def _comparable(x: Tensor) -> Tensor:
+    """8-bit floats as float32, since torch cannot compare those."""
+    return x.float() if x.element_size() == 1 else x
+
+
 def survey(inputs: Iterable[Tensor]) -> tuple[dict[int, Extent], bool]:
     """The extents of float tensors whose elements are finite, by `id`; and whether any holds an infinity."""
     floats = [x for x in inputs if x.is_floating_point() and x.numel()]
-    numbers = to_numbers([end for x in floats for end in torch.aminmax(x)])
+    numbers = to_numbers([end for x in floats for end in torch.aminmax(_comparable(x))])
     extents, infinite = {}, False
     for x, low, high in zip(floats, numbers[::2], numbers[1::2], strict=True):
         reach = max(-low, high)
         if reach < math.inf:
             extents[id(x)] = Extent(reach)
-        elif reach == math.inf or bool(x.isinf().any()):  # NaN hides what else there is
+        elif reach == math.inf or bool(_comparable(x).isinf().any()):  # NaN hides what else there is
             infinite = True
     return extents, infinite

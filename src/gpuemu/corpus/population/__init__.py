@@ -11,7 +11,17 @@ from importlib import import_module
 
 from gpuemu.corpus.population.implementation import Implementation
 
-FAMILIES = ("elementwise", "rows", "products", "losses", "selections", "codes", "tilings", "compiled")
+FAMILIES = (
+    "elementwise",
+    "rows",
+    "products",
+    "losses",
+    "selections",
+    "codes",
+    "libraries",
+    "tilings",
+    "compiled",
+)
 
 __all__ = ["Implementation", "load_population"]
 

@@ -1,0 +1,143 @@
+"""Vendor libraries behind torch, as controls on a device: cuBLAS with tf32 and fp8, and the backends of SDPA.
+
+Each documents an arithmetic of its own, hence a profile. What a library does not take, it refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from gpuemu.corpus.population.implementation import Function, Implementation, coarse
+
+Tensor = torch.Tensor
+_NOT_16_BITS = ("cuda/float16", "cuda/bfloat16")
+_NOT_32_BITS = ("cuda/float32",)
+FP8_MULTIPLE = 16  # cuBLASLt takes 8-bit matrices whose inner and outer sizes are multiples of 16
+
+
+def product_tf32(a: Tensor, b: Tensor) -> Tensor:
+    """cuBLAS with tf32 operands, as `allow_tf32` permits."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = True
+    try:
+        return torch.matmul(a, b)
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def product_fp8(fast: bool) -> Function:
+    """cuBLASLt's product of 8-bit floats, `a: M K` and `b: N K`, with unit scales; fast: fewer promotions."""
+
+    def call(a: Tensor, b: Tensor) -> Tensor:
+        if a.shape[1] % FP8_MULTIPLE or b.shape[0] % FP8_MULTIPLE or not a.numel() or not b.numel():
+            raise NotImplementedError(f"sizes must be multiples of {FP8_MULTIPLE}")
+        one = torch.ones((), device=a.device)
+        scaled: Any = torch._scaled_mm
+        result: Tensor = scaled(
+            a.contiguous(),
+            b.contiguous().T,
+            scale_a=one,
+            scale_b=one,
+            out_dtype=torch.bfloat16,
+            use_fast_accum=fast,
+        )
+        return result
+
+    return call
+
+
+def product_of_8_bits(a: Tensor, b: Tensor) -> Tensor:
+    """float32 products and sums."""
+    return (a.float() @ b.float().T).bfloat16()
+
+
+def product_in_blocks(a: Tensor, b: Tensor) -> Tensor:
+    total = torch.zeros(a.shape[0], b.shape[0], device=a.device)
+    for start in range(0, a.shape[1], 32):
+        total = total + a[:, start : start + 32].float() @ b[:, start : start + 32].float().T
+    return total.bfloat16()
+
+
+def product_accumulated_coarsely(a: Tensor, b: Tensor) -> Tensor:
+    """The accumulator is of bfloat16."""
+    total = torch.zeros(a.shape[0], b.shape[0], device=a.device, dtype=torch.bfloat16)
+    for start in range(0, a.shape[1], 16):
+        total = total + (a[:, start : start + 16].float() @ b[:, start : start + 16].float().T).bfloat16()
+    return total
+
+
+def product_without_last(a: Tensor, b: Tensor) -> Tensor:
+    kept = max(a.shape[1] - 1, 1)
+    return product_of_8_bits(a[:, :kept], b[:, :kept])
+
+
+def attention_by(backend: str) -> Any:
+    """`scaled_dot_product_attention` by one backend; what that does not take is refused."""
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        heads = (q[None, None], k[None, None], v[None, None])
+        try:
+            with sdpa_kernel(getattr(SDPBackend, backend)):
+                return functional.scaled_dot_product_attention(*heads)[0, 0]
+        except RuntimeError as error:
+            if "No available kernel" in str(error):
+                raise NotImplementedError(f"{backend} takes no such inputs") from error
+            raise
+
+    return call
+
+
+def _attention(op: str) -> tuple[Implementation, ...]:
+    return (
+        Implementation(op, "sdpa_math", attention_by("MATH"), devices=("cuda",)),
+        *(
+            Implementation(
+                op,
+                f"sdpa_{name}",
+                attention_by(backend),
+                devices=("cuda",),
+                excluded=_NOT_32_BITS if name != "efficient" else (),
+            )
+            for name, backend in (
+                ("flash", "FLASH_ATTENTION"),
+                ("efficient", "EFFICIENT_ATTENTION"),
+                ("cudnn", "CUDNN_ATTENTION"),
+            )
+        ),
+    )
+
+
+def _cublas_fp8(name: str, fast: bool) -> Implementation:
+    reason = "tensor cores accumulate 8-bit products in 13 fractional bits"
+    return Implementation(
+        "matmul_fp8", name, product_fp8(fast), profiles={"bfloat16": "P8"}, reason=reason, devices=("cuda",)
+    )
+
+
+IMPLEMENTATIONS: tuple[Implementation, ...] = (
+    Implementation(
+        "matmul",
+        "cublas_tf32",
+        product_tf32,
+        profiles={"float32": "PT"},
+        reason="operands are truncated to tf32",
+        devices=("cuda",),
+        excluded=_NOT_16_BITS,
+    ),
+    *_attention("attention"),
+    *_attention("flash_attention"),
+    _cublas_fp8("cublas", fast=False),
+    _cublas_fp8("cublas_fast", fast=True),
+    Implementation("matmul_fp8", "float32", product_of_8_bits),
+    Implementation("matmul_fp8", "blocks", product_in_blocks),
+    Implementation(
+        "matmul_fp8", "dropped_inner", product_without_last, "mutant",
+        bug="the last term of each sum is left out", bug_class="A",
+    ),
+    coarse("matmul_fp8", "bfloat16_sum", product_accumulated_coarsely, "accumulated in bfloat16"),
+)  # fmt: skip
