@@ -52,9 +52,9 @@ def test_a_row_alone_may_be_summed_in_another_order_than_in_the_batch() -> None:
     promised = replace(op, contract=Contract(batch_invariant=("R",)))
 
     def by_rows(x: torch.Tensor) -> torch.Tensor:
-        if len(x) > 1:
-            return x.sum(-1)
-        return x.reshape(len(x), -1, 64).sum(-1).sum(-1)
+        total = x.sum(-1)
+        # Another order gives another last bit, as a rule; here always.
+        return total if len(x) > 1 else torch.nextafter(total, torch.full_like(total, torch.inf))
 
     case = Case("row_sum", {"R": 64, "K": 1 << 14}, "float32", {"x": "contiguous"}, {"x": "bell"}, {}, 3)
     candidate = loader.from_callable(by_rows, name="by_rows")

@@ -45,7 +45,9 @@ def test_the_bound_on_the_device_agrees_with_the_cpu(name: str) -> None:
         slack = 1e-3 * on_cpu.bound + 1e-300
         agrees = (value == on_cpu.value) | value.isnan() | ((value - on_cpu.value).abs() <= slack)
         assert bool((agrees | ~finite).all())
-        assert bool((((bound - on_cpu.bound).abs() <= 1e-2 * on_cpu.bound + 1e-300) | ~finite).all())
+        # Where float64 rounds a result to a number of float32 on one of them only, that one counts it as exact.
+        room = 1e-2 * on_cpu.bound + 2.0**-23 * on_cpu.value.abs() + 1e-300
+        assert bool((((bound - on_cpu.bound).abs() <= room) | ~finite).all())
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,10 @@ def _softmax_error(
         finite = True
     mean = (y * spread).sum(dims, keepdim=True)
     factor = torch.add(scalar(own), spread.add_(mean), alpha=(1.0 + 4.0 * widest) * (1.0 + own))
-    bound = torch.addcmul(scalar(2.0 * arithmetic.underflow), factor, y, out=factor)
+    if y.is_cuda:  # where addcmul takes no number of the host
+        bound = factor.mul_(y).add_(2.0 * arithmetic.underflow)
+    else:
+        bound = torch.addcmul(scalar(2.0 * arithmetic.underflow), factor, y, out=factor)
     if not finite and not bool(bound.amax() < torch.inf):  # a row with NaN, or with nothing but masks
         bound.nan_to_num_(nan=0.0)
     return bound if own < 0.5 else bound.clamp_(max=1.0)
