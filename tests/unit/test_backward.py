@@ -17,8 +17,8 @@ from gpuemu.ops.backward import backward_of
 from gpuemu.ops.registry import get_op
 
 DIFFERENTIABLE = (
-    "softmax", "layernorm", "rmsnorm", "l2norm", "rms_norm", "layer_norm", "matmul", "gelu", "silu", "relu", "sigmoid",
-    "tanh", "elu", "leaky_relu", "swiglu", "geglu", "attention", "cross_entropy", "rope",
+    "softmax", "layernorm", "rmsnorm", "l2norm", "rms_norm", "layer_norm", "matmul", "gelu", "silu", "relu",
+    "sigmoid", "tanh", "elu", "leaky_relu", "swiglu", "geglu", "attention", "cross_entropy", "rope",
 )  # fmt: skip
 
 

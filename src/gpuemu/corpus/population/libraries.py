@@ -36,14 +36,19 @@ def product_fp8(fast: bool) -> Function:
             raise NotImplementedError(f"sizes must be multiples of {FP8_MULTIPLE}")
         one = torch.ones((), device=a.device)
         scaled: Any = torch._scaled_mm
-        result: Tensor = scaled(
-            a.contiguous(),
-            b.contiguous().T,
-            scale_a=one,
-            scale_b=one,
-            out_dtype=torch.bfloat16,
-            use_fast_accum=fast,
-        )
+        try:
+            result: Tensor = scaled(
+                a.contiguous(),
+                b.contiguous().T,
+                scale_a=one,
+                scale_b=one,
+                out_dtype=torch.bfloat16,
+                use_fast_accum=fast,
+            )
+        except RuntimeError as error:
+            if "NOT_SUPPORTED" in str(error):
+                raise NotImplementedError("cuBLASLt takes no such sizes") from error
+            raise
         return result
 
     return call

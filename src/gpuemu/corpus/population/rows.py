@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional
 
 from gpuemu.corpus.population.implementation import (
+    WRONG_ON_CUDA,
     Function,
     Implementation,
     coarse,
@@ -242,7 +243,12 @@ _CONTROLS = (
     control("layernorm", "two_pass", layernorm_two_pass),
     control("layernorm", "blocks", layernorm_blocks),
     control("layernorm", "welford", layernorm_welford),
-    eager("rmsnorm", lambda x: functional.rms_norm(x, x.shape[-1:], eps=EPS), composed=True),
+    eager(
+        "rmsnorm",
+        lambda x: functional.rms_norm(x, x.shape[-1:], eps=EPS),
+        composed=True,
+        excluded=WRONG_ON_CUDA,
+    ),
     control("rmsnorm", "naive", rmsnorm_naive),
     control("rmsnorm", "blocks", rmsnorm_blocks),
     control("rmsnorm", "backwards", rmsnorm_backwards),
@@ -250,7 +256,12 @@ _CONTROLS = (
     control("l2norm", "naive", l2norm_naive),
     control("l2norm", "blocks", l2norm_blocks),
     control("l2norm", "backwards", l2norm_backwards),
-    eager("rms_norm", lambda x, w, eps: functional.rms_norm(x, x.shape[-1:], w, eps), composed=True),
+    eager(
+        "rms_norm",
+        lambda x, w, eps: functional.rms_norm(x, x.shape[-1:], w, eps),
+        composed=True,
+        excluded=WRONG_ON_CUDA,
+    ),
     control("rms_norm", "naive", affine(rmsnorm_naive)),
     control("rms_norm", "blocks", affine(rmsnorm_blocks)),
     eager("layer_norm", _layer_norm),

@@ -100,18 +100,16 @@ def sort_with_ranks(x: Tensor, descending: bool) -> Pair:
     return values, indices.argsort(-1)
 
 
-def _uniform(x: Tensor, seed: int, shape: tuple[int, ...] | None = None) -> Tensor:
+def _uniform(x: Tensor, seed: int) -> Tensor:
     random = torch.Generator(x.device).manual_seed(seed)
-    return torch.rand(x.shape if shape is None else shape, generator=random, device=x.device)
+    return torch.rand(x.shape, generator=random, device=x.device)
 
 
-def make_dropout(
-    rate: Callable[[float], float], scale: Callable[[float], float], by_row: bool = False
-) -> Function:
-    """Dropout with that probability of keeping and that factor; by_row: one mask for all rows."""
+def make_dropout(rate: Callable[[float], float], scale: Callable[[float], float]) -> Function:
+    """Dropout with that probability of keeping and that factor."""
 
     def call(x: Tensor, p: float, seed: int) -> Tensor:
-        kept = _uniform(x, seed, x.shape[-1:] if by_row else None) < rate(p)
+        kept = _uniform(x, seed) < rate(p)
         return torch.where(kept, x.float() * scale(p), 0.0).to(x.dtype)
 
     return call
@@ -179,7 +177,6 @@ IMPLEMENTATIONS = (
         "dropout", "eager", eager_dropout, profiles=EAGER_16, reason="torch rounds the factor 1 / (1 - p)"
     ),
     Implementation("dropout", "threshold", make_dropout(keep, inverse)),
-    Implementation("dropout", "by_row", make_dropout(keep, inverse, by_row=True)),
     wrong("dropout", "unscaled", make_dropout(keep, lambda _: 1.0), "C", "what is kept is not scaled up"),
     wrong("dropout", "scaled_by_p", make_dropout(keep, lambda p: 1.0 / p if p else 1.0), "C", "1 / p"),
     wrong("dropout", "rate", make_dropout(lambda p: (1.0 - p) ** 2, inverse), "C", "keeps (1 - p)^2"),
