@@ -66,7 +66,7 @@ def follow(call: Call) -> Any:
     if all(error is None for error in errors):
         return result
     deviation = torch.zeros(result.shape, dtype=torch.float64, device=result.device)
-    offsets = [range(-REACH, REACH + 1) if error is not None else (0,) for error in errors]
+    offsets = [_offsets(error) for error in errors]
     for corner in itertools.product(*offsets):
         moved = [_moved(*each) for each in zip(values, errors, corner, strict=True)]
         distance = (call.func(*moved, **call.kwargs).double() - result.double()).abs_()
@@ -75,6 +75,13 @@ def follow(call: Call) -> Any:
         if error is not None:
             deviation = torch.where(error > REACH, torch.inf, deviation)
     return call.make(result, deviation) if bool((deviation != 0).any()) else result
+
+
+def _offsets(error: Tensor | None) -> range:
+    """The offsets to try: none beyond the largest error, where `_moved` would change nothing more."""
+    largest = 0.0 if error is None or error.numel() == 0 else float(error.amax())
+    reach = int(largest) if largest <= REACH else REACH  # NaN compares false
+    return range(-reach, reach + 1)
 
 
 def _moved(value: Any, error: Tensor | None, offset: int) -> Any:
