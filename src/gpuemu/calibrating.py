@@ -12,7 +12,7 @@ from gpuemu.model.calibration import Calibration, CalibrationEntry
 from gpuemu.model.scores import Scores
 from gpuemu.ops.registry import get_op
 from gpuemu.oracle.calibration import false_alarm_bound, published_threshold, raised_constant
-from gpuemu.studies.controls import ROUNDS, make_items
+from gpuemu.studies.controls import ROUNDS, failed_row, make_items
 from gpuemu.studies.shards import Progress, default_jobs, device_name, run_shards
 
 
@@ -37,7 +37,7 @@ def calibrate(
     items = list(make_items(kind, rounds or ROUNDS[kind], ops))
     rows = run_shards(
         "gpuemu.studies.controls", [[item] for item in items], device, seed, default_jobs(), progress,
-        journal=journal, minutes=minutes,
+        journal=journal, minutes=minutes, on_failure=failed_row,
     )  # fmt: skip
     return Calibration(
         device=kind,

@@ -19,6 +19,8 @@ def study_lines(document: Mapping[str, Any], quiet: bool = False) -> Iterator[Li
         f" in {document['judged']} judged of {document['runs']} runs; the true rate is below "
         f"{document['bound_on_rate_95']:.2g} (95 %) for runs drawn as these were",
     )
+    for item, message in document["failures"].items():
+        yield make_line((f"row {item} ended its worker: ", "red"), message)
     if document["items"] < document["items_planned"]:
         yield make_line(
             f"{document['items']} of {document['items_planned']} rows: the time was up; "

@@ -16,6 +16,8 @@ def study_lines(document: Mapping[str, Any], quiet: bool = False) -> Iterator[Li
     yield make_line(
         f"scored on {scored['controls']} control and {scored['mutants']} mutant runs that calibrated nothing"
     )
+    for item, message in document["failures"].items():
+        yield make_line((f"row {item} ended its worker: ", "red"), message)
     if document["items"] < document["items_planned"]:
         yield make_line(
             f"{document['items']} of {document['items_planned']} rows: the time was up; "

@@ -71,7 +71,15 @@ def run_study(
     jobs = jobs or default_jobs()
     groups = [[item] for item in items]
     rows = run_shards(
-        "gpuemu.studies.controls", groups, device, seed, jobs, progress, journal=journal, minutes=minutes
+        "gpuemu.studies.controls",
+        groups,
+        device,
+        seed,
+        jobs,
+        progress,
+        journal=journal,
+        minutes=minutes,
+        on_failure=failed_row,
     )
     return summarise(rows, len(items), device, seed, time.perf_counter() - started)
 
@@ -80,6 +88,11 @@ def controls_of(op: str, device: str, dtype: str) -> list[Implementation]:
     """The controls of an op that run on a kind of device in a dtype."""
     kind = device.split(":", maxsplit=1)[0]
     return [i for i in load_population(op) if i.role == "control" and i.runs_on(kind, dtype)]
+
+
+def failed_row(message: str) -> dict[str, Any]:
+    """The row of an item that ended its worker: our own failure, which the document lists."""
+    return {"implementations": {}, "alarms": [], "absolute_errors": [], "failure": message}
 
 
 def make_items(kind: str, rounds: int, ops: Sequence[str] | None = None) -> Iterator[str]:
@@ -210,6 +223,7 @@ def summarise(
         "items_planned": planned,
         "implementations": len(tables["by_implementation"]),
         "alarms": alarms,
+        "failures": {item: row["failure"] for item, row in rows.items() if "failure" in row},
         **tables,
         "seconds": round(seconds, 2),
         "environment": dict(environment.describe()),

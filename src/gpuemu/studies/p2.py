@@ -70,7 +70,7 @@ def run_study(
     items = list(make_items(rounds or ROUNDS[kind], ops))
     rows = run_shards(
         "gpuemu.studies.p2", [[item] for item in items], device, seed, jobs or default_jobs(), progress,
-        journal=journal, minutes=minutes,
+        journal=journal, minutes=minutes, on_failure=failed_row,
     )  # fmt: skip
     return {
         "study": "p2",
@@ -79,10 +79,16 @@ def run_study(
         "seed": seed,
         "items": len(rows),
         "items_planned": len(items),
+        "failures": {item: row["failure"] for item, row in rows.items() if "failure" in row},
         **summarise(rows),
         "seconds": round(time.perf_counter() - started, 2),
         "environment": dict(environment.describe()),
     }
+
+
+def failed_row(message: str) -> dict[str, Any]:
+    """The row of an item that ended its worker: our own failure, which the document lists."""
+    return {"runs": [], "failure": message}
 
 
 def make_items(rounds: int, ops: Sequence[str] | None = None) -> Iterator[str]:

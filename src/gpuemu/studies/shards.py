@@ -25,12 +25,12 @@ from gpuemu.errors import GpuemuError, UsageError
 
 Progress = Callable[[str, int, int], None]
 Row = dict[str, Any]
-LARGEST_DEFAULT_JOBS = 8
+LARGEST_DEFAULT_JOBS = 16
 STDERR_LINES = 5
 
 
 def default_jobs() -> int:
-    """A process per core, at most 8: more would wait for one GPU."""
+    """A process per core, at most 16: more would wait for one GPU."""
     return min(os.cpu_count() or 1, LARGEST_DEFAULT_JOBS)
 
 
@@ -48,6 +48,7 @@ def run_shards(
     progress: Progress | None = None,
     journal: Path | None = None,
     minutes: float | None = None,
+    on_failure: Callable[[str], Row] | None = None,
 ) -> dict[str, Row]:
     """Rows by item, computed by `jobs` processes.
 
@@ -56,6 +57,8 @@ def run_shards(
         groups: items that share work; a group stays in one process.
         journal: a file that keeps rows as they come; those that it holds already are not computed again.
         minutes: no row is begun after this time; rows that are missing then are missing in the answer.
+        on_failure: makes the row of an item that ended its worker from the end of that one's standard error, so
+            that the others go on; None: the study fails.
 
     Raises:
         GpuemuError: a worker failed; the message holds the end of its standard error.
@@ -69,15 +72,27 @@ def run_shards(
     until = None if minutes is None else time.time() + 60.0 * minutes
     lock = threading.Lock()
 
+    def keep(item: str, row: Row) -> None:
+        with lock:
+            rows[item] = row
+            if journal is not None:
+                with journal.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"item": item, "row": row}) + "\n")
+            if progress is not None:
+                progress(item, len(rows), len(asked))
+
     def work(shard: Sequence[str]) -> None:
-        for item, row in _run_worker(module, shard, device, seed, until) if shard else ():
-            with lock:
-                rows[item] = row
-                if journal is not None:
-                    with journal.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps({"item": item, "row": row}) + "\n")
-                if progress is not None:
-                    progress(item, len(rows), len(asked))
+        while shard:
+            try:
+                for item, row in _run_worker(module, shard, device, seed, until):
+                    keep(item, row)
+                return
+            except GpuemuError as error:
+                remaining = [item for item in shard if item not in rows]
+                if on_failure is None or not remaining:
+                    raise
+                keep(remaining[0], on_failure(str(error)))
+                shard = remaining[1:]
 
     with ThreadPoolExecutor(len(shards)) as pool:
         for future in [pool.submit(work, shard) for shard in shards]:

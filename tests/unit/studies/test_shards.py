@@ -62,6 +62,13 @@ def test_no_row_is_begun_after_the_time_is_up(module: str) -> None:
     assert run_shards(module, [["a"]], "cpu", 0, 1, minutes=-1.0) == {}
 
 
+def test_a_row_that_ends_its_worker_can_be_kept_as_failed(module: str) -> None:
+    rows = run_shards(module, [["a", "bad", "c"]], "cpu", 0, 1, on_failure=lambda text: {"failure": text})
+    assert set(rows) == {"a", "bad", "c"}
+    assert "it broke" in rows["bad"]["failure"]
+    assert rows["c"]["process"] != rows["a"]["process"]
+
+
 def test_groups_are_dealt_evenly() -> None:
     assert sorted(map(len, _deal([["a"] * 4, ["b"] * 2, ["c"] * 2, ["d"]], 2))) == [4, 5]
     assert _deal([["a"]], 5) == [["a"]]

@@ -137,7 +137,7 @@ def sample_gumbel(logits: Tensor, seed: int) -> Tensor:
 def sample_inverse(logits: Tensor, seed: int) -> Tensor:
     """The first index at which the cumulated probability exceeds a uniform number."""
     cumulated = torch.softmax(logits.float(), -1).cumsum(-1)
-    draws = _uniform(logits, seed, (logits.shape[0], 1)) * cumulated[:, -1:]
+    draws = _uniform(logits[:, :1], seed) * cumulated[:, -1:]
     return (cumulated <= draws).sum(-1).clamp(max=logits.shape[-1] - 1)
 
 
