@@ -92,7 +92,8 @@ def controls_of(op: str, device: str, dtype: str) -> list[Implementation]:
 
 def failed_row(message: str) -> dict[str, Any]:
     """The row of an item that ended its worker: our own failure, which the document lists."""
-    return {"implementations": {}, "alarms": [], "absolute_errors": [], "failure": message}
+    empty: dict[str, Any] = {"implementations": {}, "alarms": [], "absolute_errors": []}
+    return {**empty, "failure": message}
 
 
 def make_items(kind: str, rounds: int, ops: Sequence[str] | None = None) -> Iterator[str]:

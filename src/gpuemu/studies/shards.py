@@ -46,6 +46,7 @@ def run_shards(
     seed: int,
     jobs: int,
     progress: Progress | None = None,
+    *,
     journal: Path | None = None,
     minutes: float | None = None,
     on_failure: Callable[[str], Row] | None = None,

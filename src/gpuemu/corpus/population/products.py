@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch.nn import functional
 
@@ -183,7 +185,10 @@ def _attention(op: str) -> tuple[Implementation, ...]:
 
 
 IMPLEMENTATIONS: tuple[Implementation, ...] = (
-    eager("matmul", torch.matmul, product=True),
+    replace(
+        eager("matmul", torch.matmul, composed=True, product=True),
+        reason="cuBLAS may add the parts of a split sum in 16 bits (allow_bf16_reduced_precision_reduction)",
+    ),
     control("matmul", "float32", torch.matmul),
     control("matmul", "blocks", product_in_blocks),
     control("matmul", "split", product_split),
