@@ -92,17 +92,21 @@ def failed_row(message: str) -> dict[str, Any]:
 
 
 def make_items(rounds: int, ops: Sequence[str] | None = None) -> Iterator[str]:
-    """Items "op/dtype/value class/round", round by round, neighbours of different ops."""
+    """Items "op/dtype/value class/round", a cell's rounds together, neighbours of different ops."""
     names = ops or sorted(
         {i.op for i in load_population() if i.role == "mutant" and not get_op(i.op).recovered}
     )
     chosen = [op for op in map(get_op, names) if op.residual is None]
-    for number in range(rounds):
-        by_op = [
-            [f"{op.name}/{dtype}/{values}/{number}" for values in _classes(op) for dtype in op.dtypes]
-            for op in chosen
+    by_op = [
+        [
+            f"{op.name}/{dtype}/{values}/{number}"
+            for values in _classes(op)
+            for dtype in op.dtypes
+            for number in range(rounds)
         ]
-        yield from (item for item in chain.from_iterable(zip_longest(*by_op)) if item is not None)
+        for op in chosen
+    ]
+    yield from (item for item in chain.from_iterable(zip_longest(*by_op)) if item is not None)
 
 
 def _classes(op: Op) -> tuple[str, ...]:
