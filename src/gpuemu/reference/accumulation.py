@@ -103,7 +103,10 @@ def _overflows(arithmetic: Arithmetic, reach: Tensor) -> bool:
 def _careful_sum_error(
     arithmetic: Arithmetic, value: Tensor, error: Tensor | None, dims: list[int], certified: bool
 ) -> Tensor:
-    """As `sum_error`, with elements that are not finite: they carry no error, and their sum has none."""
+    """As `sum_error`, with elements that are not finite: they carry no error, and their sum has none.
+
+    A NaN that is certain makes the sum NaN, whatever else overflows or is unknown.
+    """
     finite = value.nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
     size, total = sum_over(finite.abs(), dims), sum_over(value, dims)
     unknown, propagated = torch.zeros_like(size, dtype=torch.bool), torch.zeros_like(size)
@@ -116,6 +119,8 @@ def _careful_sum_error(
     result = propagated + rounding
     unknown |= size + propagated > arithmetic.sum_overflow
     unknown |= total.isfinite() & (total.abs() + result > arithmetic.sum_overflow)
+    nan = value.isnan() if error is None else value.isnan() & error.isfinite()
+    unknown &= ~(sum_over(nan.double(), dims) > 0)
     return torch.where(unknown, torch.inf, torch.where(total.isfinite(), result, 0.0))
 
 

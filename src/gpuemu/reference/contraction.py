@@ -132,20 +132,28 @@ def _certify(arithmetic: Arithmetic, a: Tensor, b: Tensor, total: Tensor, growth
 def careful_contraction(
     arithmetic: Arithmetic, function: Bilinear, a: Any, b: Any, value: Tensor, terms: int
 ) -> Tensor:
-    """The error of a contraction with operands that are not finite, or whose sums may overflow."""
-    sizes, errors, unknown = [], [], []
+    """The error of a contraction with operands that are not finite, or whose sums may overflow.
+
+    Where an operand is NaN for certain, so is the sum: whatever else overflows or is unknown.
+    """
+    sizes, errors, unknown, nan = [], [], [], []
     for operand in (a, b):
         v, e = permitted_operand(arithmetic, operand)
-        error = torch.zeros_like(v) if e is None else e
+        own = to_operand(operand)[1]
+        error = torch.zeros_like(v) if e is None else torch.where(v.isfinite(), e, 0.0 if own is None else own)
         sizes.append(v.abs().nan_to_num(nan=0.0, posinf=0.0))
         unknown.append((~error.isfinite()).double())
+        nan.append((v.isnan() & error.isfinite()).double())
         errors.append(torch.where(v.isfinite(), error, 0.0).nan_to_num(nan=0.0, posinf=0.0))
     (size_a, size_b), (error_a, error_b) = sizes, errors
     total = function(size_a, size_b)
     error = function(size_a, error_b) + function(error_a, size_b + error_b)
     error.add_(total + error, alpha=arithmetic.contraction_share(terms))
     error.add_(terms * arithmetic.sum_underflow)
-    tainted = function(unknown[0], torch.ones_like(size_b)) + function(torch.ones_like(size_a), unknown[1])
+    tainted, certain = (
+        function(marks[0], torch.ones_like(size_b)) + function(torch.ones_like(size_a), marks[1]) > 0
+        for marks in (unknown, nan)
+    )
     if not bool(error_a.any()) and not bool(error_b.any()):
         finite = [to_operand(x)[0].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0) for x in (a, b)]
         quantum = lowest_bit(finite[0]) * lowest_bit(finite[1])
@@ -154,4 +162,4 @@ def careful_contraction(
     overflowed = value.isfinite() & (value.abs() + error > arithmetic.sum_overflow)
     overflowed |= total + error > arithmetic.sum_overflow
     error = torch.where(value.isfinite(), error, 0.0)
-    return torch.where(overflowed | (tainted > 0), torch.inf, error)
+    return torch.where((overflowed | tainted) & ~certain, torch.inf, error)
