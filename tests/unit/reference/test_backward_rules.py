@@ -83,10 +83,11 @@ CASES: dict[str, tuple[Function, list[torch.Tensor]]] = {
     "log_softmax": (lambda x: functional.log_softmax(x, 1), [draw((6, 40), 1, 3.0)]),
     "logsumexp": (lambda x: x.logsumexp(1), [draw((6, 40), 1, 3.0)]),
     "layer_norm": (
-        lambda x, w, b: functional.layer_norm(x, (32,), w, b), [draw((5, 32), 1), draw((32,), 2), draw((32,), 3)]
+        lambda x, w, b: functional.layer_norm(x, (32,), w, b),
+        [draw((5, 32), 1), draw((32,), 2), draw((32,), 3)],
     ),
     "layer_norm_2d": (lambda x: functional.layer_norm(x, (4, 8)), [draw((5, 4, 8), 1)]),
-    "rms_norm": (lambda x, w: functional.rms_norm(x, (32,), w), [draw((5, 32), 1), draw((32,), 2)]),
+    "rms_norm": (lambda x, w: functional.rms_norm(x, (32,), w, 1e-5), [draw((5, 32), 1), draw((32,), 2)]),
     "group_norm": (
         lambda x, w, b: functional.group_norm(x, 2, w, b), [draw((3, 6, 4, 5), 1), draw((6,), 2), draw((6,), 3)]
     ),
@@ -95,13 +96,17 @@ CASES: dict[str, tuple[Function, list[torch.Tensor]]] = {
         [draw((4, 3, 5), 1), draw((3,), 2), draw((3,), 3)],
     ),
     "embedding": (
-        lambda i, w: functional.embedding(i, w, padding_idx=1), [torch.tensor([[0, 3, 3], [1, 0, 3]]), draw((5, 7), 1)]
+        lambda i, w: functional.embedding(i, w, padding_idx=1),
+        [torch.tensor([[0, 3, 3], [1, 0, 3]]), draw((5, 7), 1)],
     ),
     "embedding_by_frequency": (
-        lambda i, w: functional.embedding(i, w, scale_grad_by_freq=True), [torch.tensor([0, 3, 3]), draw((5, 7), 1)]
+        lambda i, w: functional.embedding(i, w, scale_grad_by_freq=True),
+        [torch.tensor([0, 3, 3]), draw((5, 7), 1)],
     ),
     "nll_mean": (lambda x: functional.cross_entropy(x, TARGETS), [draw((5, 6), 1)]),
-    "nll_weighted": (lambda x, w: functional.nll_loss(x, TARGETS, w.detach().abs()), [draw((5, 6), 1), draw((6,), 2)]),
+    "nll_weighted": (
+        lambda x, w: functional.nll_loss(x, TARGETS, w.detach().abs()), [draw((5, 6), 1), draw((6,), 2)]
+    ),
     "nll_none": (lambda x: functional.cross_entropy(x, TARGETS, reduction="none"), [draw((5, 6), 1)]),
     "nll_2d": (lambda x: functional.nll_loss(x, TARGETS.reshape(1, 5, 1)), [draw((1, 6, 5, 1), 1)]),
     "smoothed": (lambda x: functional.cross_entropy(x, TARGETS, label_smoothing=0.1), [draw((5, 6), 1)]),
@@ -111,7 +116,8 @@ CASES: dict[str, tuple[Function, list[torch.Tensor]]] = {
     "huber": (lambda x, y: functional.huber_loss(x, y, delta=0.7), [draw((4, 5), 1), draw((4, 5), 2)]),
     "bce": (lambda x: functional.binary_cross_entropy(torch.sigmoid(x), x.detach() > 0.5), [draw((4, 5), 1)]),
     "bce_logits": (
-        lambda x, y: functional.binary_cross_entropy_with_logits(x, y.detach().sigmoid()), [draw((4, 5), 1), draw((4, 5), 2)]
+        lambda x, y: functional.binary_cross_entropy_with_logits(x, y.detach().sigmoid()),
+        [draw((4, 5), 1), draw((4, 5), 2)],
     ),
     "conv1d": (
         lambda x, w, b: functional.conv1d(x, w, b, stride=2, padding=1, groups=2),
@@ -125,7 +131,8 @@ CASES: dict[str, tuple[Function, list[torch.Tensor]]] = {
         [draw((1, 2, 9, 8), i) for i in (1, 2, 3)],
     ),
     "attention": (
-        lambda q, k, v: functional.softmax(q @ k.mT * 8**-0.5, -1) @ v, [draw((9, 8), i, 2.0) for i in (1, 2, 3)]
+        lambda q, k, v: functional.softmax(q @ k.mT * 8**-0.5, -1) @ v,
+        [draw((9, 8), i, 2.0) for i in (1, 2, 3)],
     ),
     "max_pool": (lambda x: functional.max_pool2d(x, 3, 2), [draw((2, 3, 9, 8), 1)]),
     "avg_pool": (lambda x: functional.avg_pool2d(x, 3, 2, padding=1), [draw((2, 3, 9, 8), 1)]),
@@ -158,12 +165,13 @@ def case(request: pytest.FixtureRequest) -> tuple[str, Function, list[torch.Tens
 
 
 def test_a_gradient_is_that_of_torchs_own_float64_kernels(case: Any) -> None:
-    _, function, inputs, upstream = case
+    name, function, inputs, upstream = case
     gradients, evaluation = follow(function, inputs, upstream)
     wide = [x.double() if x.is_floating_point() else x for x in inputs]
     truth = plain(function, wide, upstream.double())
+    exact = 1e-11 if name != "hardsigmoid" else UNIT  # torch's own kernel holds 1/6 in float32
     for gradient, true in zip(gradients, truth, strict=True):
-        assert torch.allclose(gradient.value, true, rtol=1e-11, atol=1e-12)
+        assert torch.allclose(gradient.value, true, rtol=exact, atol=1e-12)
     assert not evaluation.generic
 
 
@@ -245,3 +253,35 @@ def test_a_flash_attention_gradient_is_within_the_bound_of_sdpa(centre: float) -
     gradients, _ = follow(functional.scaled_dot_product_attention, [q, k, v], g, "P1", "bfloat16")
     for gradient, actual in zip(gradients, flash_backward(q, k, v, g, torch.bfloat16), strict=True):
         assert ((actual.double() - gradient.value).abs() <= bound_of(gradient)).all()
+
+
+POOLINGS: dict[str, dict[str, Any]] = {
+    "plain": {"kernel_size": 3},
+    "overlapping": {"kernel_size": 3, "stride": 2, "padding": 1},
+    "dilated": {"kernel_size": 2, "stride": 1, "dilation": 2},
+    "rounded up": {"kernel_size": 3, "stride": 2, "ceil_mode": True},
+    "uneven": {"kernel_size": (2, 3), "stride": (1, 2), "padding": (0, 1)},
+}
+
+
+@pytest.mark.parametrize("options", POOLINGS.values(), ids=POOLINGS)
+def test_a_tie_of_a_pooling_leaves_its_gradient_to_any_of_the_window(options: dict[str, Any]) -> None:
+    """The other choice is what torch makes of the mirrored image; where nothing ties, the gradient is exact."""
+    x = torch.randint(0, 4, (1, 2, 8, 9), generator=torch.Generator().manual_seed(1)).float()
+    x[..., 5:] = draw((1, 2, 8, 4), 1)
+
+    def pool(x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = functional.max_pool2d(x, **options)
+        return result
+
+    def pool_lower_places_last(x: torch.Tensor) -> torch.Tensor:
+        lifted = x + torch.linspace(0, 1e-9, x.numel(), dtype=torch.float64).reshape(x.shape)
+        return pool(lifted)
+
+    upstream = upstream_of(pool, [x])
+    (gradient,), _ = follow(pool, [x], upstream)
+    bound = bound_of(gradient)
+    for choice in (pool, pool_lower_places_last):
+        (other,) = plain(choice, [x.double()], upstream.double())
+        assert ((other - gradient.value).abs() <= bound + 1e-12).all()
+    assert 0 < int((bound == 0).sum()) < bound.numel()

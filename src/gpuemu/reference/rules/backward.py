@@ -112,20 +112,18 @@ def gelu(call: Call) -> Any:
         return g * ((torch.erf(x * math.sqrt(0.5)) + 1.0) * 0.5 + x * density)
     square, factor = x * x, math.sqrt(2.0 / math.pi)
     inner = (x + square * x * GELU_CUBIC) * factor
-    t = _saturating_tanh(call, inner)
+    t = torch.tanh(inner)
     inner_slope = (square * (3.0 * GELU_CUBIC) + 1.0) * factor
-    return g * ((t + 1.0) * 0.5 + x * 0.5 * ((1.0 - t * t) * inner_slope))
+    return g * ((t + 1.0) * 0.5 + x * 0.5 * (_tanh_slope(call, inner, t) * inner_slope))
 
 
-def _saturating_tanh(call: Call, a: Any) -> Bounded:
-    """tanh, which far out is off from what it should be no more than that is from 1."""
-    t: Any = torch.tanh(a)
-    value, (argument, error) = t.value, to_operand(a)
+def _tanh_slope(call: Call, a: Any, t: Any) -> Bounded:
+    """1 - t^2 for t = tanh(a): far out it is 0 or as small as it should be, whatever is multiplied by it."""
+    slope: Any = 1.0 - t * t
+    argument, error = to_operand(a)
     reach = argument.abs() if error is None else argument.abs() - error
-    # Not 1 - |t|, which float64 rounds to 0: 2 exp(-2|a|) is at least as much.
-    from_one = torch.exp(reach * -2.0) * 4.0
-    bound = torch.where(reach > SATURATED, torch.minimum(t.error, from_one), t.error)
-    return call.make(value, bound)
+    tail = torch.exp(reach * -2.0) * 8.0  # twice 4 exp(-2|a|), which is at least 1 - t^2
+    return call.make(slope.value, torch.where(reach > SATURATED, torch.minimum(slope.error, tail), slope.error))
 
 
 @rule("hardsigmoid_backward")

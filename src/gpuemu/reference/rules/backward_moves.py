@@ -12,9 +12,12 @@ from typing import Any
 import torch
 
 from gpuemu.reference.accumulation import gathered_error
+from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.registry import Call, rule
+from gpuemu.reference.rules.backward import add_error
 from gpuemu.reference.rules.generic import generic
-from gpuemu.reference.rules.movement import is_uncertain, move, to_plain
+from gpuemu.reference.rules.movement import is_uncertain, move, to_plain, to_value
+from gpuemu.reference.rules.windows import spread_doubt
 from gpuemu.reference.step import to_operand
 
 Tensor = torch.Tensor
@@ -54,8 +57,7 @@ def _counts(call: Call, adjoint: Callable[[Tensor], Tensor]) -> int:
     "upsample_nearest1d_backward", "upsample_nearest2d_backward", "upsample_nearest3d_backward",
     "_upsample_nearest_exact1d_backward", "_upsample_nearest_exact2d_backward",
     "_upsample_nearest_exact3d_backward",
-    "max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward",
-    "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
+    "max_pool3d_with_indices_backward", "adaptive_max_pool2d_backward", "adaptive_max_pool3d_backward",
 )  # fmt: skip
 def sum_back(call: Call) -> Any:
     """Sums of the gradients of all copies of an element; what was selected, selects."""
@@ -68,6 +70,20 @@ def sum_back(call: Call) -> Any:
         return summed
 
     return gather_sums(call, adjoint, _counts(call, adjoint))
+
+
+@rule("max_pool2d_with_indices_backward")
+def maximum_back(call: Call) -> Any:
+    """The gradient of each window goes to its largest element: where that is in doubt, to any of the window."""
+    gradient, source, *options, places = call.args
+    doubt = places.error if type(places) is Bounded else None
+    certain = call.with_changes(gradient, source, *options, to_value(places))
+    result = sum_back(certain)
+    if doubt is None:
+        return result
+    (value, error), like = to_operand(gradient), to_operand(source)[0]
+    size = value.abs() if error is None else value.abs() + error
+    return add_error(call, result, spread_doubt(options, size, doubt > 0, like) * 2.0)
 
 
 @rule(

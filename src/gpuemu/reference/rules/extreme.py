@@ -9,6 +9,7 @@ import torch
 
 from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.rules.exact import is_raw
+from gpuemu.reference.rules.windows import has_rival, read_windows
 from gpuemu.reference.step import to_operand
 
 Tensor = torch.Tensor
@@ -129,11 +130,17 @@ def _has_rival(
 
 @rule("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
 def pooled_extreme(call: Call) -> Any:
-    """The largest element of each window; the places are not followed."""
+    """The largest element of each window; its place is unknown where another may be as large."""
     value, error = to_operand(call.args[0])
     result, place = call.func(value, *call.args[1:], **call.kwargs)
     bound = None
     if error is not None:
         bound = monotone_error(lambda x: call.func(x, *call.args[1:], **call.kwargs)[0], value, error, result)
-    unknown = torch.full(place.shape, torch.inf, dtype=torch.float64, device=place.device)
-    return call.make(result, bound, is_raw(call.args[0])), call.make(place, unknown)
+    if call.name == "max_pool2d_with_indices":
+        rival = has_rival(read_windows(call.args[1:]), value, error, result)
+    else:
+        rival = torch.ones_like(place, dtype=torch.bool)
+    followed = call.make(result, bound, is_raw(call.args[0]))
+    if not bool(rival.any()):
+        return followed, place
+    return followed, call.make(place, torch.where(rival, torch.inf, 0.0).double())
