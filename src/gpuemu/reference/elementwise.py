@@ -7,6 +7,7 @@ whether that can happen (`foresight.py`); else the extremes of result and error 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import torch
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.careful import careful_error
 from gpuemu.reference.certificate import certify
-from gpuemu.reference.extent import Extent, mark, measure, union
+from gpuemu.reference.extent import Extent, mark, measure, to_numbers, union
 from gpuemu.reference.foresight import foresee
 from gpuemu.reference.pieces import Piece, cut, pieces
 from gpuemu.reference.step import (
@@ -112,7 +113,7 @@ def _error_of_piece(
                 return None
         if settled or _settle(step, error, loss):
             return error
-    else:
+    elif _has_known_operands(step):
         error = _propagated(step, loss, propagate or corners_of(function), out)
         if error is not None:
             if step.extent is not None or (not loss.partial and _settle_by_error(step, error, loss)):
@@ -121,6 +122,14 @@ def _error_of_piece(
                 return error
     step.extent = None
     return careful_error(step, function, loss)
+
+
+def _has_known_operands(step: Step) -> bool:
+    """Whether no operand may be any number or NaN: a bounded function of such a one may be NaN too."""
+    if step.extent is not None or step.widest is not None:  # foreseen from operands that are all finite
+        return True
+    explicit = [error for error in step.errors if error is not None and error.numel()]
+    return all(largest < math.inf for largest in to_numbers([error.amax() for error in explicit]))
 
 
 def _propagated(step: Step, loss: Loss, propagate: Propagate, out: Tensor | None) -> Tensor | None:

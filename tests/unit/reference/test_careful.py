@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -208,3 +209,14 @@ def test_wide_arguments_are_bounded_soundly(function: object) -> None:
         grid = torch.linspace(start - 11.9, start + 11.9, 1001, dtype=torch.float64)  # 2 u * 1e8 = 11.92
         farthest = (function(grid) - value).abs().max()  # type: ignore[operator]
         assert bound.item() >= farthest * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("bounded", [torch.tanh, torch.sigmoid, functional.relu6, lambda x: x.clamp(-1.0, 1.0)])
+def test_a_bounded_function_of_what_may_be_nan_may_be_nan(bounded: Callable[..., torch.Tensor]) -> None:
+    x = torch.tensor([3e38, 1.0])
+
+    def reference(x: torch.Tensor) -> torch.Tensor:
+        return bounded(2.0 * x - 2.0 * x)
+
+    assert reference(x).isnan().tolist() == [True, False]  # what plain float32 makes of it
+    assert judged(bound_of(reference, x)) == [False, True]
