@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -133,6 +134,7 @@ def differentiate(
         outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         floats = [output for output in outputs if output.is_floating_point()]
         pairs = [(o, u) for o, u in zip(floats, upstreams, strict=True) if o.requires_grad]
+    with _writable_bools(upstreams):
         return torch.autograd.grad(
             [output for output, _ in pairs],
             [leaves[position] for position in positions],
@@ -145,6 +147,19 @@ def differentiate(
 def _is_same(saved: torch.Tensor, output: Any) -> bool:
     """Whether a tensor that the graph kept is (a view of) an output."""
     return _base_of(saved) is _base_of(output)
+
+
+@contextlib.contextmanager
+def _writable_bools(followed: Sequence[Any]) -> Iterator[None]:
+    """Followed comparisons can be written into, as autograd's formulas do."""
+    evaluation = getattr(next(iter(followed), None), "evaluation", None)
+    if evaluation is not None:
+        evaluation.writes_bools = True
+    try:
+        yield
+    finally:
+        if evaluation is not None:
+            evaluation.writes_bools = False
 
 
 def _base_of(tensor: Any) -> Any:

@@ -31,6 +31,8 @@ class Evaluation:
     permissions: what of the profile was made use of ("operand_rounding"), in order of first use.
     selections: which tensors hold indices that were selected by comparing values.
     extents: those of the inputs that have one, by `id`.
+    writes_bools: comparisons are bounded even where nothing can flip, since autograd's formulas write into them
+    (the derivative of clamp).
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Evaluation:
         self.generic: dict[str, None] = {}
         self.permissions: dict[str, None] = {}
         self.selections = Selections()
+        self.writes_bools = False
 
     def make(self, value: torch.Tensor, error: torch.Tensor | None = None, raw: bool = False) -> Bounded:
         """A bounded tensor of this evaluation."""

@@ -62,6 +62,7 @@ CASES: dict[str, tuple[Function, list[torch.Tensor]]] = {
     "relu": elementwise(torch.relu),
     "relu6": elementwise(functional.relu6),
     "hardtanh": elementwise(functional.hardtanh),
+    "clamp": elementwise(lambda x: (x * x).clamp(0.5, 4.0)),
     "hardshrink": elementwise(functional.hardshrink),
     "softshrink": elementwise(functional.softshrink),
     "leaky_relu": elementwise(functional.leaky_relu),
@@ -192,6 +193,15 @@ def test_a_softmax_gradient_is_bounded_by_its_share() -> None:
     (gradient,), _ = follow(lambda x: functional.softmax(x, 1), [x], torch.tensor([[1.0, -2.0, 3.0, 0.5]]))
     shares = functional.softmax(x.double(), 1)
     assert (bound_of(gradient) <= 300 * UNIT * shares * 5 + 1e-35).all()
+
+
+def test_a_limit_within_roundings_leaves_the_gradient_on_either_side_of_it() -> None:
+    """x / 3 clamped at 1: for x = 3 a kernel may find itself on either side."""
+    x = torch.tensor([3.0, 2.0, 4.0, -4.0])
+    (gradient,), _ = follow(lambda x: (x * (1.0 / 3.0)).clamp(-1.0, 1.0), [x], torch.full((4,), 6.0))
+    assert torch.allclose(gradient.value[1:], torch.tensor([2.0, 0.0, 0.0], dtype=torch.float64))
+    bound = bound_of(gradient)
+    assert bound[0] >= 2.0 and (bound[1:] < 1e-5).all()
 
 
 @pytest.mark.parametrize("classes", [10, 100_000])

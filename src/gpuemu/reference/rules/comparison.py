@@ -24,7 +24,9 @@ def to_bool(argument: Any) -> tuple[Any, torch.Tensor | None]:
 
 def finish(call: Call, value: torch.Tensor, flips: torch.Tensor | None) -> torch.Tensor:
     """A plain bool tensor where nothing can flip, else a bounded one."""
-    if flips is None or not bool(flips.any()):
+    if call.evaluation.writes_bools and flips is None:
+        return call.make(value, torch.zeros_like(value))
+    if flips is None or not (call.evaluation.writes_bools or bool(flips.any())):
         return value
     return call.make(value, flips.expand(value.shape))
 
@@ -35,7 +37,7 @@ def compare(call: Call) -> Any:
     (a, error_a), (b, error_b) = to_operand(call.args[0]), to_operand(call.args[1])
     value = call.func(a, b)
     if error_a is None and error_b is None:
-        return value
+        return finish(call, value, None)
     reach = (0.0 if error_a is None else error_a) + (0.0 if error_b is None else error_b)
     return finish(call, value, ~((a - b).abs() > reach) & (reach != 0))  # NaN counts as overlap
 
