@@ -19,7 +19,7 @@ lint: $(VENV)/.ready  ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-slow: $(VENV)/.ready  ## the slow tier: study P1 for seeds 0-9, real kernels, wide soundness sweeps
+slow: $(VENV)/.ready  ## the slow tier: P1 for seeds 0-9, real kernels, torch's op database, population, hard values
 	$(BIN)/python -m pytest -m slow
 
 study: $(VENV)/.ready  ## study P1 on this machine's CPU
