@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -134,11 +134,12 @@ def differentiate(
         outputs = tuple(result) if isinstance(result, (tuple, list)) else (result,)
         floats = [output for output in outputs if output.is_floating_point()]
         pairs = [(o, u) for o, u in zip(floats, upstreams, strict=True) if o.requires_grad]
-    with _writable_bools(upstreams):
+    differentiated, above = [output for output, _ in pairs], [upstream for _, upstream in pairs]
+    with _derivative(differentiated, above):
         return torch.autograd.grad(
-            [output for output, _ in pairs],
+            differentiated,
             [leaves[position] for position in positions],
-            [upstream for _, upstream in pairs],
+            above,
             allow_unused=True,
             materialize_grads=True,
         )
@@ -149,17 +150,10 @@ def _is_same(saved: torch.Tensor, output: Any) -> bool:
     return _base_of(saved) is _base_of(output)
 
 
-@contextlib.contextmanager
-def _writable_bools(followed: Sequence[Any]) -> Iterator[None]:
-    """Followed comparisons can be written into, as autograd's formulas do."""
-    evaluation = getattr(next(iter(followed), None), "evaluation", None)
-    if evaluation is not None:
-        evaluation.writes_bools = True
-    try:
-        yield
-    finally:
-        if evaluation is not None:
-            evaluation.writes_bools = False
+def _derivative(outputs: Sequence[Any], upstreams: Sequence[Any]) -> AbstractContextManager[None]:
+    """Followed tensors are told that their derivatives are worked out, and by which upstream gradients."""
+    evaluation = getattr(next(iter(upstreams), None), "evaluation", None)
+    return nullcontext() if evaluation is None else evaluation.derivative(outputs, upstreams)
 
 
 def _base_of(tensor: Any) -> Any:

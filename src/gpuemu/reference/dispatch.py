@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -32,7 +33,8 @@ class Evaluation:
     selections: which tensors hold indices that were selected by comparing values.
     extents: those of the inputs that have one, by `id`.
     writes_bools: comparisons are bounded even where nothing can flip, since autograd's formulas write into them
-    (the derivative of clamp).
+    (the derivative of clamp). stored_rows: within a derivative, per output o with upstream gradient g, what
+    sum(|g| e) over the last dim is for the error e of o's rounding to storage.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Evaluation:
         self.permissions: dict[str, None] = {}
         self.selections = Selections()
         self.writes_bools = False
+        self.stored_rows: list[torch.Tensor] = []
 
     def make(self, value: torch.Tensor, error: torch.Tensor | None = None, raw: bool = False) -> Bounded:
         """A bounded tensor of this evaluation."""
@@ -55,12 +58,30 @@ class Evaluation:
 
     def as_stored(self, output: Bounded) -> Bounded:
         """An output of the op as a backward pass reads it: where operands may be rounded, from its storage."""
-        arithmetic = self.arithmetic
-        if output.raw or not arithmetic.operand_rounding or arithmetic.storage.bits >= 32:
+        if output.raw or not self._may_store:
             return output
         self.permissions["operand_rounding"] = None
         with _disable_current_modes():  # asked for by the engine of autograd, among the ops that are followed
-            return permit_rounding(arithmetic, output, arithmetic.storage)
+            return permit_rounding(self.arithmetic, output, self.arithmetic.storage)
+
+    @property
+    def _may_store(self) -> bool:
+        return self.arithmetic.operand_rounding and self.arithmetic.storage.bits < 32
+
+    @contextlib.contextmanager
+    def derivative(self, outputs: Sequence[Bounded], upstreams: Sequence[Bounded]) -> Iterator[None]:
+        """The time in which autograd works out gradients of outputs for upstream gradients."""
+        self.writes_bools = True
+        with _disable_current_modes():
+            for output, upstream in zip(outputs, upstreams, strict=True):
+                if self._may_store and not output.raw and output.dim():
+                    error = permit_rounding(self.arithmetic, output, self.arithmetic.storage).error
+                    if error is not None:
+                        self.stored_rows.append((upstream.value.abs() * error).sum(-1, keepdim=True))
+        try:
+            yield
+        finally:
+            self.writes_bools, self.stored_rows = False, []
 
     def apply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `func` gives; every float tensor among the results is a bounded one."""

@@ -16,9 +16,17 @@ Tensor = torch.Tensor
 
 @rule("_softmax_backward_data")
 def softmax(call: Call) -> Any:
-    """y (g - sum(y g)), also as y g - y sum(y g): three roundings of y (|g| + |sum|)."""
+    """y (g - sum(y g)), also as y g - y sum(y g): three roundings of y (|g| + |sum|).
+
+    Where g is computed from an upstream gradient h of an output o that is linear in y, sum(y g) = sum(h o),
+    which FlashAttention takes with o as it was stored (Dao et al., arXiv 2205.14135, algorithm 4).
+    """
     g, y = call.follow(call.args[0]), call.follow(call.args[1])
     total = (y * g).sum(call.args[2], keepdim=True) if y.dim() else y * g
+    for row in call.evaluation.stored_rows if not g.raw else ():
+        if row.shape == total.shape:
+            call.evaluation.permissions["operand_rounding"] = None
+            total = add_error(call, total, row)
     return difference_from_total(call, y, g, total)
 
 
