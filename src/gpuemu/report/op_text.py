@@ -92,6 +92,7 @@ def _describe_values(tensor: Any) -> str:
         parts.append(f"{tensor.low} <= value < {tensor.high}")
     if tensor.sentinel:
         parts.append(f"holds {tensor.sentinel}")
+    parts += [f"[{shape}] for {parameter}={value}" for parameter, value, shape in tensor.variants]
     return f"  {', '.join(parts)}" if parts else ""
 
 

@@ -32,6 +32,12 @@ def plain(lines: Any) -> list[str]:
     return [line.plain for line in lines]
 
 
+def test_a_shape_that_follows_a_parameter_is_shown_with_it() -> None:
+    upstream = Tensor("N", variants=(("reduction", "mean", ""), ("reduction", "sum", "1")))
+    op = Op("loss", inputs={"x": upstream}, dims={"N": 16}, reference=lambda x: x)
+    assert "x[N]  [] for reduction=mean, [1] for reduction=sum" in "\n".join(plain(op_lines(op)))
+
+
 def test_the_table_has_a_row_per_op_and_its_columns_are_aligned() -> None:
     lines = plain(op_table([NORM, COPY]))
     cells = [[cell for cell in line.split("  ") if cell] for line in lines]
