@@ -45,7 +45,7 @@ WRONG_ON_CPU = ("cpu/bfloat16",)
 
 
 # torch's CUDA kernel of rms_norm returns NaN for every element of a row that holds an infinity; the formula and
-# torch on the CPU give 0 for the finite ones: so in 32 of its control runs (torch 2.11 on an H200, study controls).
+# torch on the CPU give 0 for the finite ones: 32 of its control runs (torch 2.11 on an H200, study controls).
 WRONG_ON_CUDA = ("cuda/float32", "cuda/float16", "cuda/bfloat16")
 
 
