@@ -61,11 +61,11 @@ def interpolate(call: Call) -> Any:
 
 @rule("xlogy.Tensor", "xlogy.Scalar_Other", "xlogy.Scalar_Self")
 def x_log_y(call: Call) -> Any:
-    """x log y, 0 where x is 0."""
+    """x log y, 0 where x is 0 and y is a number."""
     x, y = (call.follow(argument) for argument in call.args[:2])
     y = y if isinstance(y, torch.Tensor) else call.make(torch.tensor(float(y), dtype=torch.float64))
     product = x * torch.log(y)
-    return torch.where(x == 0, 0.0, product)
+    return torch.where((x == 0) & ~torch.isnan(y), 0.0, product)
 
 
 @rule("floor_divide")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -131,21 +132,33 @@ def step_function(call: Call) -> Any:
     return torch.where(x == 0, at_zero, (x > 0).double())
 
 
-@rule("isin", "bucketize", "searchsorted", "histc", "count_nonzero")
+@rule("count_nonzero")
+def count_nonzero(call: Call) -> Any:
+    """How many elements are not 0: uncertain by as many as may or may not be 0."""
+    value, error = to_operand(call.args[0])
+    result = call.func(value, *call.args[1:], **call.kwargs)
+    if error is None:
+        return result
+    doubtful = ((error > 0) & (value.abs() <= error)).double()
+    deviation = call.func(doubtful, *call.args[1:], **call.kwargs).double()
+    return call.make(result, deviation) if bool(deviation.any()) else result
+
+
+@rule("bucketize", "searchsorted", "isin", "histc")
 def counted(call: Call) -> Any:
-    """Integers from comparisons: exact where the numbers are, else two-sided (monotone in each)."""
+    """Integers from comparisons: exact where the numbers are, else two-sided (places are monotone in each)."""
     operands = [a.value if type(a) is Bounded else a for a in call.args]
     result = call.func(*operands, **call.kwargs)
     moved = [i for i, a in enumerate(call.args) if type(a) is Bounded and a.error is not None]
-    if not moved or call.name == "histc":
+    if not moved or call.name in ("histc", "isin"):
         return result if not moved else _unknown(call, result)
     deviation = torch.zeros(result.shape, dtype=torch.float64, device=result.device)
-    for position in moved:
-        for sign in (1.0, -1.0):
-            ends = list(operands)
+    for signs in product((1.0, -1.0), repeat=len(moved)):
+        ends = list(operands)
+        for position, sign in zip(moved, signs, strict=True):
             ends[position] = call.args[position].value + sign * call.args[position].error
-            there = call.func(*ends, **call.kwargs).double()
-            deviation = torch.maximum(deviation, (there - result.double()).abs())
+        there = call.func(*ends, **call.kwargs).double()
+        deviation = torch.maximum(deviation, (there - result.double()).abs())
     if not bool(deviation.any()):
         return result
     return call.make(result, deviation > 0 if result.dtype == torch.bool else deviation)

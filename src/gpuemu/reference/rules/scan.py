@@ -57,7 +57,10 @@ def running_extreme(call: Call) -> Any:
 
 @rule("logcumsumexp")
 def running_log_sum(call: Call) -> Any:
-    """Two-sided with 2u|x| more on each logit, and the rounding of a log-sum-exp (rule 6)."""
+    """Two-sided with 2u|x| more on each logit, and the rounding of a log-sum-exp (rule 6) at every step.
+
+    A scan by log-add-exp rounds each of its partial results, which may be larger than the last.
+    """
     arithmetic, dim = call.arithmetic, call.args[1]
     value, error = to_operand(call.args[0])
     result = torch.logcumsumexp(value, dim)
@@ -67,7 +70,8 @@ def running_log_sum(call: Call) -> Any:
     spread = more if error is None else more + error
     bound = monotone_error(lambda x: torch.logcumsumexp(x, dim), value, spread, result)
     own = arithmetic.sum_share(value.shape[dim]) + UNITS * arithmetic.unit_roundoff
-    bound = bound + own + result.abs().nan_to_num(posinf=0.0, neginf=0.0) * arithmetic.unit_roundoff
+    partial = result.abs().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0).cummax(dim).values
+    bound = bound + own * partial.clamp(min=1.0) + partial * arithmetic.unit_roundoff
     return call.make(result, torch.where(result.isfinite() | (bound == torch.inf), bound, 0.0))
 
 
