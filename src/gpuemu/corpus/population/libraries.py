@@ -16,6 +16,7 @@ Tensor = torch.Tensor
 _NOT_16_BITS = ("cuda/float16", "cuda/bfloat16")
 _NOT_32_BITS = ("cuda/float32",)
 FP8_MULTIPLE = 16  # cuBLASLt takes 8-bit matrices whose inner and outer sizes are multiples of 16
+HEAD_MULTIPLE = 8  # and the backends of SDPA, head dims that are multiples of 8
 
 
 def product_tf32(a: Tensor, b: Tensor) -> Tensor:
@@ -29,17 +30,22 @@ def product_tf32(a: Tensor, b: Tensor) -> Tensor:
 
 
 def product_fp8(fast: bool) -> Function:
-    """cuBLASLt's product of 8-bit floats, `a: M K` and `b: N K`, with unit scales; fast: fewer promotions."""
+    """cuBLASLt's product of 8-bit floats, `a: M K` and `b: N K`, with unit scales; fast: fewer promotions.
+
+    Zeros fill the sizes up to what it takes.
+    """
 
     def call(a: Tensor, b: Tensor) -> Tensor:
-        if a.shape[1] % FP8_MULTIPLE or b.shape[0] % FP8_MULTIPLE or not a.numel() or not b.numel():
-            raise NotImplementedError(f"sizes must be multiples of {FP8_MULTIPLE}")
+        if not a.numel() or not b.numel():
+            raise NotImplementedError("cuBLASLt takes no empty matrix")
         one = torch.ones((), device=a.device)
+        rows, columns = a.shape[0], b.shape[0]
+        a, b = (_filled(matrix, FP8_MULTIPLE, FP8_MULTIPLE) for matrix in (a, b))
         scaled: Any = torch._scaled_mm
         try:
             result: Tensor = scaled(
-                a.contiguous(),
-                b.contiguous().T,
+                a,
+                b.T,
                 scale_a=one,
                 scale_b=one,
                 out_dtype=torch.bfloat16,
@@ -49,9 +55,17 @@ def product_fp8(fast: bool) -> Function:
             if "NOT_SUPPORTED" in str(error):
                 raise NotImplementedError("cuBLASLt takes no such sizes") from error
             raise
-        return result
+        return result[:rows, :columns]
 
     return call
+
+
+def _filled(matrix: Tensor, rows: int, columns: int) -> Tensor:
+    """A copy with zeros below and to the right, of sizes that are multiples of those given."""
+    sizes = (-(-size // unit) * unit for size, unit in zip(matrix.shape, (rows, columns), strict=True))
+    filled = torch.zeros(*sizes, dtype=matrix.dtype, device=matrix.device)
+    filled[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return filled
 
 
 def product_of_8_bits(a: Tensor, b: Tensor) -> Tensor:
@@ -80,17 +94,21 @@ def product_without_last(a: Tensor, b: Tensor) -> Tensor:
 
 
 def attention_by(backend: str) -> Any:
-    """`scaled_dot_product_attention` by one backend; what that does not take is refused."""
+    """`scaled_dot_product_attention` by one backend; what that does not take is refused.
+
+    Zeros fill the head dim up to what every backend takes, which changes no score and no output.
+    """
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         from torch.nn.attention import SDPBackend, sdpa_kernel
 
         # Copies, since the backends load 16 bytes at a time: an input at another address ends the process's
         # CUDA context with a misaligned access (seen on an H200, torch 2.11).
-        heads = (q.clone()[None, None], k.clone()[None, None], v.clone()[None, None])
+        heads = (_filled(rows, 1, HEAD_MULTIPLE)[None, None] for rows in (q, k, v))
         try:
             with sdpa_kernel(getattr(SDPBackend, backend)):
-                return functional.scaled_dot_product_attention(*heads)[0, 0]
+                result = functional.scaled_dot_product_attention(*heads, scale=q.shape[1] ** -0.5)
+                return result[0, 0, :, : v.shape[1]]
         except RuntimeError as error:
             if "No available kernel" in str(error) or "no kernel found" in str(error):
                 raise NotImplementedError(f"{backend} takes no such inputs") from error
