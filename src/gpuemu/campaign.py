@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuemu import deciding
 from gpuemu.inputs import fill
 from gpuemu.inputs.slices import make_slices
-from gpuemu.model.candidate import Candidate
 from gpuemu.model.case import Case, Plan
 from gpuemu.model.expected import Expected
 from gpuemu.model.observation import REPEATS, Observation
@@ -24,18 +22,18 @@ from gpuemu.model.verdict import Status, Verdict
 from gpuemu.oracle import adequacy, bounds, compare, determinism, distortions, residual
 from gpuemu.reference import evaluate
 from gpuemu.reference.cache import ExpectedCache
-from gpuemu.run import inline
+from gpuemu.run.calling import Caller
 from gpuemu.run.guards import GUARDS, batch_invariance
+from gpuemu.run.observing import Observer
 
 if TYPE_CHECKING:
     import torch
 
 EXACT_REPEATS = 3  # ORACLE.md section 7: on exact cases
-Scope = Callable[[], AbstractContextManager[Any]]
 Confirm = Callable[["Campaign", Case, Observation, Verdict], Verdict]
 JudgeAlone = Callable[["Campaign", Case, Observation], Verdict]
 Relate = Callable[["Campaign", Case, Verdict], Verdict]
-Observer = Callable[["Campaign", Case, Observation, Verdict], None]
+CaseObserver = Callable[["Campaign", Case, Observation, Verdict], None]
 
 
 @dataclass(frozen=True)
@@ -55,11 +53,10 @@ class Settings:
     profile: str | None = None
     guards: Sequence[str] = GUARDS
     repeats: int = REPEATS
-    scope: Scope = nullcontext
     confirm: Confirm | None = None
     rigorous: bool = False
     constants: Mapping[str, float] = field(default_factory=dict)
-    observers: Sequence[Observer] = ()
+    observers: Sequence[CaseObserver] = ()
     relate: Relate | None = None
     judge_alone: JudgeAlone | None = None
 
@@ -100,10 +97,10 @@ class Shared:
 
 @dataclass
 class Campaign:
-    """Runs cases of one op against one candidate. `shared` may be handed to other campaigns."""
+    """Runs cases of one op against one candidate, by its caller. `shared` may be handed to other campaigns."""
 
     op: Op
-    candidate: Candidate
+    caller: Caller
     settings: Settings = Settings()
     shared: Shared = field(default_factory=Shared)
     has_accepted: bool = False
@@ -129,25 +126,21 @@ class Campaign:
         return prepared
 
     def observe(self, case: Case) -> Observation:
-        """Call the candidate on a copy of the inputs."""
+        """Call the candidate on copies of the inputs."""
         made = self.prepare(case).inputs
-        settings, contract = self.settings, self.op.contract
-        slices = make_slices(self.op, case, made) if batch_invariance.NAME in settings.guards else ()
-        return inline.observe(
-            self.candidate, fill.clone(made), case.params, contract, settings.guards, settings.scope,
-            settings.repeats, slices,
-        )  # fmt: skip
+        slices = make_slices(self.op, case, made) if batch_invariance.NAME in self.settings.guards else ()
+        return self._observer(case).observe(self.settings.repeats, slices)
+
+    def _observer(self, case: Case) -> Observer:
+        inputs = self.prepare(case).inputs
+        return Observer(self.caller, inputs, case.params, self.op.contract, self.settings.guards)
 
     def _repeat_exact(self, case: Case, observation: Observation, judged: Judged) -> Observation:
         """One more call where any difference between two is a failure, for a rare race to show (section 7)."""
         settings = self.settings
         if settings.repeats == 1 or "repeat" not in settings.guards or not judged.acceptance.is_exact:
             return observation
-        inputs = fill.clone(self.prepare(case).inputs)
-        return inline.repeat_again(
-            self.candidate, inputs, case.params, self.op.contract, observation,
-            max(settings.repeats, EXACT_REPEATS), settings.scope,
-        )  # fmt: skip
+        return self._observer(case).repeat(observation, max(settings.repeats, EXACT_REPEATS))
 
     def expect(self, case: Case, profile: str | None = None, observation: Observation | None = None) -> Judged:
         """The float64 answer with its bound under a profile, and what the oracle accepts; kept.

@@ -6,7 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,11 +15,7 @@ from typing import Any
 from gpuemu import environment
 from gpuemu.audit import AuditObserver
 from gpuemu.campaign import Campaign, Settings
-from gpuemu.candidates import backward as backward_candidate
-from gpuemu.candidates import loader
-from gpuemu.candidates.source import make_portable
 from gpuemu.confirmation import confirm
-from gpuemu.corpus import catalogue
 from gpuemu.errors import UnsupportedEnvironmentError, UsageError
 from gpuemu.exactness import is_exact
 from gpuemu.fingerprint import FingerprintObserver
@@ -29,60 +25,23 @@ from gpuemu.model.case import Plan
 from gpuemu.model.observation import REPEATS
 from gpuemu.model.op import Op
 from gpuemu.model.profile import get_profile
-from gpuemu.model.record import BACKWARD_OF, Minimal, Record, Report, Run
+from gpuemu.model.record import INLINE, WORKER, Minimal, Record, Report, Run
 from gpuemu.model.verdict import Adequacy, Kind, Status
-from gpuemu.ops.backward import SUFFIX, backward_of, differentiable_inputs
-from gpuemu.ops.registry import get_op, load_ops
 from gpuemu.oracle import adequacy
 from gpuemu.oracle.calibration import find_constants, find_drift
 from gpuemu.oracle.relations import relations_of
 from gpuemu.planning.plan import make_plan
 from gpuemu.relating import judge_alone, relate
+from gpuemu.run.calling import Caller
 from gpuemu.run.guards import GUARDS
+from gpuemu.run.worker import Limits, Loaded, WorkerCaller
 from gpuemu.shrink import shrink as shrink_case
 from gpuemu.store.sqlite import Store, make_run_id
+from gpuemu.subject import Subject, inline_caller, resolve
 
 Progress = Callable[[int, int, Record], None]
 DEFAULT_BUDGET = 64
 RUN_ID_ENTROPY_BYTES = 3  # beside the second of the start; the store refuses an id that it holds
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is checked: the op, how to find it again, and the kernel, loaded or still a target.
-
-    forward: the kernel's op, where `op` is the backward of it and the kernel's own backward pass is checked.
-    """
-
-    op: Op
-    op_target: str
-    kernel: Any
-    target: str
-    forward: Op | None = None
-
-    def read_blocks(self) -> tuple[int, ...]:
-        """Tile sizes, from the source text of a target or of a callable's file."""
-        if isinstance(self.kernel, str):
-            return loader.read_blocks(self.kernel)
-        return loader.from_callable(self.kernel).block_sizes
-
-    def load(self, device: str) -> Candidate:
-        """The candidate; a target is imported only here.
-
-        Raises:
-            UsageError: its signature does not suit the op.
-        """
-        candidate = self._load(device)
-        loader.check_call(candidate, self.forward or self.op)
-        if self.forward is None:
-            return candidate
-        return backward_candidate.adapt(candidate, self.forward, differentiable_inputs(self.forward))
-
-    def _load(self, device: str) -> Candidate:
-        if isinstance(self.kernel, str):
-            return loader.load(self.kernel, device)
-        loader.prepare_tier(device)
-        return loader.from_callable(self.kernel)
 
 
 def check(
@@ -100,10 +59,14 @@ def check(
     rigorous: bool = False,
     strategy: str = "covering",
     guards: Sequence[str] | None = None,
+    without_guards: Sequence[str] = (),
     calibration: Path | None = None,
     reference: bool = True,
     audit: bool = False,
     repeats: int = REPEATS,
+    runner: str | None = None,
+    timeout_s: float = 60.0,
+    protect: bool = True,
     store: bool | Path = True,
     shrink: bool = True,
     progress: Progress | None = None,
@@ -124,8 +87,12 @@ def check(
         repeats: calls of the kernel on the inputs of each case, which must agree; one more where all answers
             are exact. 1 calls it once.
         reference: False judges by metamorphic relations alone, where float64 cannot be afforded.
+        runner: "worker" runs the kernel in a process of its own, which knows no answer; "inline" in this one.
+            None takes the worker for a target, and this process, which holds it already, for a callable.
+        timeout_s: how long a worker may take over a call. protect: False switches off what the system
+            offers against a hostile kernel (`gpuemu doctor` lists it).
         audit: judge the same outputs by other projects' rules too; no verdict changes.
-        guards: None takes those of the tier. store: True keeps records under `.gpuemu`, a path elsewhere.
+        guards: None takes those of the tier; without_guards: leaves some of them out. store: True keeps records under `.gpuemu`, a path elsewhere.
         shrink: make the first failing case smaller. progress: called after each case.
 
     Raises:
@@ -137,26 +104,36 @@ def check(
         get_profile(profile)
     if repeats < 1:
         raise UsageError(f"repeats is {repeats}; it must be at least 1")
-    subject = resolve(kernel, op, device, backward)
-    relations_of(subject.op)  # an unknown name is said before anything runs
-    seed = secrets.randbits(63) if seed is None else seed
-    plan = make_plan(
-        subject.op, budget=budget, seed=seed, device=device, dtypes=dtypes, layouts=layouts,
-        value_classes=value_classes, block_sizes=subject.read_blocks(), strategy=strategy,
-        exact=value_classes is None and is_exact(subject.op),
-    )  # fmt: skip
-    candidate = subject.load(device)
-    calibrated = None if calibration is None else load_calibration(calibration)
-    constants = {} if calibrated is None else find_constants(calibrated, subject.op, profile)
-    fingerprint = FingerprintObserver()
-    auditor = AuditObserver(calibrated.published if calibrated is not None else None) if audit else None
-    observers = (fingerprint,) if auditor is None else (fingerprint, auditor)
-    campaign = make_campaign(
-        subject.op, candidate, device, profile, guards, observers=observers, constants=constants,
-        relate=relate, rigorous=rigorous, judge_alone=None if reference else judge_alone, repeats=repeats,
-    )  # fmt: skip
-    run = _make_run(subject, candidate, plan, campaign.settings)
-    with _open_store(store, run) as kept:
+    if runner not in (None, INLINE, WORKER) or (runner == WORKER and not isinstance(kernel, str)):
+        raise UsageError(f"runner {runner!r}: use worker (of a target, not a callable) or inline")
+    isolated = isinstance(kernel, str) and runner != INLINE
+    with ExitStack() as stack:
+        worker = None
+        if isolated:
+            limits = Limits(timeout_s=timeout_s)
+            worker = stack.enter_context(WorkerCaller(device, limits, _make_folder(store), protect))
+            worker.start()
+        subject = resolve(kernel, op, device, backward, worker)
+        relations_of(subject.op)  # an unknown name is said before anything runs
+        loaded, caller = subject.load(device, worker)
+        # Drawn only now: whatever an import does, it cannot know it.
+        seed = secrets.randbits(63) if seed is None else seed
+        plan = make_plan(
+            subject.op, budget=budget, seed=seed, device=device, dtypes=dtypes, layouts=layouts,
+            value_classes=value_classes, block_sizes=subject.read_blocks(), strategy=strategy,
+            exact=value_classes is None and is_exact(subject.op),
+        )  # fmt: skip
+        calibrated = None if calibration is None else load_calibration(calibration)
+        constants = {} if calibrated is None else find_constants(calibrated, subject.op, profile)
+        fingerprint = FingerprintObserver()
+        auditor = AuditObserver(calibrated.published if calibrated is not None else None) if audit else None
+        campaign = make_campaign(
+            subject.op, loaded, device, profile, guards, without_guards, caller=caller,
+            observers=(fingerprint,) if auditor is None else (fingerprint, auditor), constants=constants,
+            relate=relate, rigorous=rigorous, judge_alone=None if reference else judge_alone, repeats=repeats,
+        )  # fmt: skip
+        run = _make_run(subject, loaded, plan, campaign.settings, worker)
+        kept = stack.enter_context(_open_store(store, run))
         records = []
         for record in campaign.run(plan):
             kept.append(record)
@@ -187,76 +164,32 @@ def require_device(device: str) -> None:
         )
 
 
-def resolve(kernel: Any, op: str | Op | None, device: str, backward: bool = False) -> Subject:
-    """Find op and kernel. The kernel's module is imported only if its op must be read from its decorator.
-
-    Args:
-        backward: the subject is the kernel's own backward pass, and the op is derived.
-
-    Raises:
-        UsageError: nothing of that name, or the op cannot be told.
-    """
-    if not isinstance(kernel, str):
-        target = loader.from_callable(kernel).target
-    elif _is_corpus_name(kernel):
-        entry = catalogue.find_kernel(kernel)
-        target, kernel, op = kernel, f"{entry.path}::{entry.function}", op or entry.op
-    else:
-        target = make_portable(kernel)
-    if op is None:
-        candidate = loader.load(kernel, device) if isinstance(kernel, str) else loader.from_callable(kernel)
-        op = candidate.op or _refuse_unknown_op(candidate)
-    found, op_target = (op, f"object {op.name}") if isinstance(op, Op) else find_op(op)
-    if not backward:
-        return Subject(found, op_target, kernel, target)
-    return Subject(backward_of(found), BACKWARD_OF + op_target, kernel, target, forward=found)
-
-
-def find_op(text: str) -> tuple[Op, str]:
-    """The op that a built-in name or a target says, and how to find it again from another folder.
-
-    `file.py::op.backward` derives the backward of the op, as "softmax.backward" does.
-
-    Raises:
-        UsageError: there is none. OpDefinitionError: its backward cannot be derived.
-    """
-    if ":" not in text:
-        return get_op(text), text
-    if text.endswith(SUFFIX):
-        return backward_of(loader.load_op(text.removesuffix(SUFFIX))), make_portable(text)
-    return loader.load_op(text), make_portable(text)
-
-
-def _is_corpus_name(text: str) -> bool:
-    return not (":" in text or "/" in text or text.endswith(".py"))
-
-
-def _refuse_unknown_op(candidate: Candidate) -> str:
-    fitting = loader.propose_ops(candidate, iter(load_ops().values()))[:5]
-    hint = f"its signature fits {', '.join(fitting)}" if fitting else "no built-in op fits its signature"
-    raise UsageError(
-        f"{candidate.name}: which op is it? Give --op NAME or mark it with @gpuemu.kernel(op=NAME); {hint}"
-    )
-
-
 def make_campaign(
     op: Op,
-    candidate: Candidate,
+    candidate: Candidate | Loaded,
     device: str,
     profile: str | None = None,
     guards: Sequence[str] | None = None,
+    without_guards: Sequence[str] = (),
+    caller: Caller | None = None,
     **others: Any,
 ) -> Campaign:
-    """A campaign with the tier's scope and guards; `others` are further fields of `Settings`."""
+    """A campaign with the tier's guards; `others` are further fields of `Settings`.
+
+    caller: calls the candidate; None calls it in this process.
+    """
     if guards is None:
         # The interpreter runs programs one after another: a second call could only repeat the first.
         interpreted = (
             device == "cpu" and candidate.kind == "triton" and others.get("repeats", REPEATS) <= REPEATS
         )
         guards = tuple(guard for guard in GUARDS if not (interpreted and guard == "repeat"))
-    scope = loader.tier_scope(device, candidate)
-    settings = Settings(device=device, profile=profile, guards=guards, scope=scope, confirm=confirm, **others)
-    return Campaign(op, candidate, settings)
+    guards = tuple(guard for guard in guards if guard not in without_guards)
+    if caller is None:
+        assert isinstance(candidate, Candidate)  # noqa: S101 - what a worker loaded has a caller
+        caller = inline_caller(candidate, device)
+    settings = Settings(device=device, profile=profile, guards=guards, confirm=confirm, **others)
+    return Campaign(op, caller, settings)
 
 
 def make_report(run: Run, records: Sequence[Record], minimal: Minimal | None, seconds: float) -> Report:
@@ -299,8 +232,16 @@ def _shrink_first_failure(campaign: Campaign, records: Sequence[Record]) -> Mini
     return shrink_case(campaign, failing[0]) if failing else None
 
 
-def _make_run(subject: Subject, candidate: Candidate, plan: Plan, settings: Settings) -> Run:
+def _make_run(
+    subject: Subject,
+    loaded: Candidate | Loaded,
+    plan: Plan,
+    settings: Settings,
+    worker: WorkerCaller | None,
+) -> Run:
     now = datetime.now(UTC)
+    missing = {} if worker is None else worker.protections.missing
+    unprotected = [f"unprotected, no {name}: {why}" for name, why in missing.items()]
     return Run(
         id=make_run_id(now, os.urandom(RUN_ID_ENTROPY_BYTES)),
         target=subject.target,
@@ -313,15 +254,26 @@ def _make_run(subject: Subject, candidate: Candidate, plan: Plan, settings: Sett
         device=settings.device,
         profile=settings.profile,
         started=now.isoformat(timespec="seconds"),
-        source_digest=candidate.source_digest,
+        source_digest=subject.digest_source(loaded),
+        mode=INLINE if worker is None else WORKER,
+        protections=() if worker is None else worker.protections.active,
         contract=subject.op.contract.to_json(),
         rigorous=settings.rigorous,
         repeats=settings.repeats,
         constants=settings.constants,
         reference=settings.judge_alone is None,
         environment=environment.describe(),
-        notes=(*plan.notes, *candidate.notes),
+        notes=(*plan.notes, *loaded.notes, *unprotected),
     )
+
+
+def _make_folder(store: bool | Path) -> tuple[Path, ...]:
+    """The folder of the store, made if need be, so that it can be hidden from a worker."""
+    if store is False:
+        return ()
+    folder = environment.get_store_path() if store is True else store
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder,)
 
 
 class _Kept:

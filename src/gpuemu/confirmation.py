@@ -179,7 +179,7 @@ def _judge_refusal(campaign: Campaign, case: Case, observation: Observation, ver
     if exception.type in ("CandidateRefusedError", "NotImplementedError"):
         return replace(verdict, status=Status.UNSUPPORTED)
     accepts_other = campaign.has_accepted or any(
-        campaign.observe(other).exception is None for other in _plainer_cases(campaign, case)
+        campaign.observe(other).outputs for other in _plainer_cases(campaign, case)
     )
     return replace(verdict, status=Status.UNSUPPORTED if accepts_other else Status.ERROR)
 

@@ -29,6 +29,24 @@ NUMERIC_VARIABLES = (
     "OPENBLAS_CORETYPE",
 )
 
+# What a worker's environment keeps; everything else may be a secret or a way of telling that it is a test.
+WORKER_VARIABLES = ("PATH", "LANG", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "PYTHONHASHSEED")
+WORKER_PREFIXES = (
+    "LC_", "CUDA_", "NVIDIA_", "CUBLAS_", "CUDNN_", "NCCL_", "TRITON_", "TORCH_", "PYTORCH_", "OMP_", "MKL_",
+    "OPENBLAS_", "NUMBA_", "JAX_", "XLA_",
+)  # fmt: skip
+
+
+def make_worker_environment(scratch: str) -> dict[str, str]:
+    """The environment of a candidate's process: what tools need, with caches and temporary files in `scratch`."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in WORKER_VARIABLES or name.startswith(WORKER_PREFIXES)
+    }
+    folders = dict.fromkeys(("HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR"), scratch)
+    return {**kept, **folders, "PYTHONUNBUFFERED": "1"}
+
 
 def get_store_path(default: Path | None = None) -> Path:
     """Folder of the run store: `GPUEMU_STORE`, else `default`, else `.gpuemu`."""

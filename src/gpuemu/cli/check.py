@@ -15,13 +15,16 @@ from gpuemu.config import Configuration, load_configuration
 from gpuemu.errors import GpuemuError
 from gpuemu.model.observation import REPEATS
 from gpuemu.model.op import LAYOUTS
+from gpuemu.model.record import INLINE, WORKER
 from gpuemu.model.verdict import Flag, Status
+from gpuemu.run.guards import GUARDS
 
 if TYPE_CHECKING:
     from gpuemu.model.record import Record, Report
 
 DEFAULT_BUDGET = 64
 DEFAULT_STRATEGY = "covering"
+DEFAULT_TIMEOUT_S = 60.0
 # What a message calls an option's value, and the option.
 _CONFIGURED = {
     "dtype": "dtypes",
@@ -58,6 +61,14 @@ _CONFIGURED = {
               help="Judge by metamorphic relations alone where float64 cannot be afforded.")  # fmt: skip
 @click.option("--repeats", type=click.IntRange(1), default=REPEATS, show_default=True, metavar="N",
               help="Call the kernel N times on the inputs of each case; the calls must agree.")  # fmt: skip
+@click.option("--runner", type=click.Choice([WORKER, INLINE]), metavar="R",
+              help="worker (default): in a process that knows no answer; inline: in this one, if you trust it.")  # fmt: skip
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+              help="How long the worker may take over a call (default 60).")  # fmt: skip
+@click.option("--no-guard", "without_guards", multiple=True, type=click.Choice(GUARDS), metavar="NAME",
+              help=f"Leave a guard out: {', '.join(GUARDS)}; may be repeated.")  # fmt: skip
+@click.option("--protect/--no-protect", default=True,
+              help="Use what the system offers against a hostile kernel (default; see `gpuemu doctor`).")  # fmt: skip
 @click.option("--shrink/--no-shrink", default=True, help="Make the first failing case small (default).")
 @click.option("--store/--no-store", default=True, help="Keep a record of every case (default).")
 @click.option("--strict/--no-strict", default=None, help="Let suspicious and nan_semantics count as failures.")
@@ -102,6 +113,10 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
                 reference=flags["reference"],
                 audit=flags["audit"],
                 repeats=flags["repeats"],
+                runner=_first(flags["runner"], configuration.runner),
+                timeout_s=_first(flags["timeout_s"], configuration.timeout_s, DEFAULT_TIMEOUT_S),
+                without_guards=flags["without_guards"],
+                protect=flags["protect"],
                 store=store,
                 shrink=flags["shrink"],
                 progress=follow,

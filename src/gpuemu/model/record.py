@@ -14,6 +14,7 @@ from gpuemu.model.verdict import Adequacy, Fingerprint, Status, Verdict
 
 # Before an op's target: the run checked the kernel's own backward pass against the op's.
 BACKWARD_OF = "backward of "
+INLINE, WORKER = "inline", "worker"  # where a run's candidate was called
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class Run:
     """A campaign's header: what was checked, how, and where.
 
     op_target: how to find the op again (a built-in name or file.py::name, after `BACKWARD_OF` if the kernel's
-    own backward pass was checked). mode: "inline" runs share the
-    judge's process and say so. contract: every promise that the kernel was held to, defaults included.
+    own backward pass was checked). mode: `INLINE` runs share the
+    judge's process and say so; of a `WORKER`, protections are those in force. contract: every promise that the kernel was held to, defaults included.
     rigorous, repeats, constants: as in `gpuemu.campaign.Settings`. reference: whether one was evaluated.
     """
 
@@ -74,7 +75,8 @@ class Run:
     profile: str | None
     started: str
     source_digest: str | None = None
-    mode: str = "inline"
+    mode: str = INLINE
+    protections: tuple[str, ...] = ()
     contract: Mapping[str, Any] = field(default_factory=dict)
     rigorous: bool = False
     repeats: int = REPEATS
@@ -99,6 +101,7 @@ class Run:
         fields = dict(document)
         fields["seed"] = int(fields["seed"])
         fields["notes"] = tuple(fields["notes"])
+        fields["protections"] = tuple(fields.get("protections", ()))
         return Run(**fields)
 
 

@@ -54,6 +54,9 @@ def judge_form(observation: Observation, expected: Expected) -> Verdict | None:
     """What can be said before any value is looked at; None where the values must decide."""
     if expected.problem is not None:
         return Verdict(Status.INVALID, message=expected.problem, profile=expected.profile)
+    if observation.crash is not None:
+        crash = observation.crash
+        return Verdict(Status.ERROR, crash.kind, crash.message, profile=expected.profile)
     if observation.exception is not None:
         return _verdict_of_exception(observation.exception, expected)
     if observation.malformed is not None:

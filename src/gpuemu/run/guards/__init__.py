@@ -5,4 +5,8 @@
 
 from __future__ import annotations
 
-GUARDS = ("mutation", "alias", "repeat", "batch_invariance")
+# Those that act beside the candidate, in its own process, and whose findings come with its answer.
+SEEN_BESIDE = ("poison", "state", "late_work", "out_of_range")
+GUARDS = (
+    "mutation", "red_zone", "alias", *SEEN_BESIDE, "repeat", "stale", "decoy", "batch_invariance",
+)  # fmt: skip

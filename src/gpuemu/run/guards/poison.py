@@ -1,0 +1,2 @@
+"""stub"""
+def judge(calls): return None
