@@ -6,11 +6,11 @@ case → inputs → observe candidate → expected (float64, bound) → verdict 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuemu import deciding
+from gpuemu import deciding, probing
 from gpuemu.inputs import fill
 from gpuemu.inputs.slices import make_slices
 from gpuemu.model.case import Case, Plan
@@ -104,6 +104,7 @@ class Campaign:
     settings: Settings = Settings()
     shared: Shared = field(default_factory=Shared)
     has_accepted: bool = False
+    memory: probing.Memory = field(default_factory=probing.Memory)
     _unrejected: tuple[str, ...] = adequacy.PREDICTORS
     _undistorted: tuple[str, ...] = tuple(distortions.DISTORTIONS)
     _visible_bits: dict[str, int] = field(default_factory=dict)
@@ -125,11 +126,16 @@ class Campaign:
             self.shared.inputs.put(key, prepared, prepared.size_bytes)
         return prepared
 
-    def observe(self, case: Case) -> Observation:
-        """Call the candidate on copies of the inputs."""
-        made = self.prepare(case).inputs
-        slices = make_slices(self.op, case, made) if batch_invariance.NAME in self.settings.guards else ()
-        return self._observer(case).observe(self.settings.repeats, slices)
+    def observe(self, case: Case, fresh: Mapping[str, torch.Tensor] | None = None) -> Observation:
+        """Call the candidate on copies of the inputs. fresh: other values to call it with as well."""
+        made, guards = self.prepare(case).inputs, self.settings.guards
+        slices = make_slices(self.op, case, made) if batch_invariance.NAME in guards else ()
+        idle = "decoy" in guards and not self.memory.is_launch_proven
+        return self._observer(case).observe(self.settings.repeats, slices, idle, fresh)
+
+    def observe_once(self, case: Case) -> Observation:
+        """A single call."""
+        return self._observer(case).observe(calls=1)
 
     def _observer(self, case: Case) -> Observer:
         inputs = self.prepare(case).inputs
@@ -203,7 +209,8 @@ class Campaign:
         """One case from inputs to record. The candidate runs before the reference: nothing of the answer is
         left in the allocator for it to find (HACKS.md 1)."""
         started = time.perf_counter()
-        observation = self.observe(case)
+        fresh = probing.make_fresh(self, case)
+        observation = self.observe(case, fresh)
         if self.settings.judge_alone is not None:
             verdict = self.settings.judge_alone(self, case, observation)
             return self._record(case, index, observation, verdict, started)
@@ -215,6 +222,12 @@ class Campaign:
             verdict = self.settings.confirm(self, case, observation, verdict)
         if verdict.status is Status.PASS and self.settings.relate is not None:
             verdict = self.settings.relate(self, case, verdict)
+        if verdict.status is Status.PASS:
+            verdict = probing.judge_fresh(self, case, observation, fresh, verdict)
+        if verdict.status is Status.PASS:
+            verdict = probing.judge_idle(self, observation, verdict)
+        if verdict.status is Status.PASS:
+            verdict = probing.recall(self, case, verdict)
         if verdict.status in (Status.PASS, Status.FAIL):
             self.has_accepted = True
         for observer in self.settings.observers:
@@ -262,7 +275,8 @@ class Campaign:
             self._visible_bits[case.dtype] = bits
         return replace(verdict, rejected_distortions=refused, visible_bits=bits)
 
-    def run(self, plan: Plan) -> Iterator[Record]:
-        """The plan's cases in order, each recorded as soon as it is judged."""
+    def run(self, plan: Plan, skip: Container[int] = ()) -> Iterator[Record]:
+        """The plan's cases in order, without those of these numbers, each recorded as soon as it is judged."""
         for index, case in enumerate(plan.cases):
-            yield self.run_case(case, index)
+            if index not in skip:
+                yield self.run_case(case, index)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,7 +16,7 @@ from gpuemu import environment
 from gpuemu.audit import AuditObserver
 from gpuemu.campaign import Campaign, Settings
 from gpuemu.confirmation import confirm
-from gpuemu.errors import UnsupportedEnvironmentError, UsageError
+from gpuemu.errors import StoreError, UnsupportedEnvironmentError, UsageError
 from gpuemu.exactness import is_exact
 from gpuemu.fingerprint import FingerprintObserver
 from gpuemu.model.calibration import load_calibration
@@ -33,7 +33,7 @@ from gpuemu.oracle.relations import relations_of
 from gpuemu.planning.plan import make_plan
 from gpuemu.relating import judge_alone, relate
 from gpuemu.run.calling import Caller
-from gpuemu.run.guards import GUARDS
+from gpuemu.run.guards import FOR_STRANGERS, GUARDS
 from gpuemu.run.worker import Limits, Loaded, WorkerCaller
 from gpuemu.shrink import shrink as shrink_case
 from gpuemu.store.sqlite import Store, make_run_id
@@ -118,11 +118,11 @@ def check(
         loaded, caller = subject.load(device, worker)
         # Drawn only now: whatever an import does, it cannot know it.
         seed = secrets.randbits(63) if seed is None else seed
-        plan = make_plan(
-            subject.op, budget=budget, seed=seed, device=device, dtypes=dtypes, layouts=layouts,
-            value_classes=value_classes, block_sizes=subject.read_blocks(), strategy=strategy,
-            exact=value_classes is None and is_exact(subject.op),
-        )  # fmt: skip
+        request = {
+            "budget": budget, "dtypes": dtypes, "layouts": layouts, "value_classes": value_classes,
+            "block_sizes": subject.read_blocks(), "exact": value_classes is None and is_exact(subject.op),
+        }  # fmt: skip
+        plan = make_plan(subject.op, seed=seed, device=device, strategy=strategy, **request)
         calibrated = None if calibration is None else load_calibration(calibration)
         constants = {} if calibrated is None else find_constants(calibrated, subject.op, profile)
         fingerprint = FingerprintObserver()
@@ -132,22 +132,31 @@ def check(
             observers=(fingerprint,) if auditor is None else (fingerprint, auditor), constants=constants,
             relate=relate, rigorous=rigorous, judge_alone=None if reference else judge_alone, repeats=repeats,
         )  # fmt: skip
-        run = _make_run(subject, loaded, plan, campaign.settings, worker)
+        request = {**request, "guards": campaign.settings.guards, "timeout_s": timeout_s}
+        run = _make_run(subject, loaded, plan, campaign.settings, worker, request)
         kept = stack.enter_context(_open_store(store, run))
-        records = []
-        for record in campaign.run(plan):
-            kept.append(record)
-            records.append(record)
-            if progress is not None:
-                progress(len(records), len(plan.cases), record)
+        records = run_plan(campaign, plan, kept, (), progress)
         arithmetic = fingerprint.summarise()  # before shrinking, whose cases are no part of the plan
         audited = None if auditor is None else auditor.summarise()
-        minimal = _shrink_first_failure(campaign, records) if shrink else None
+        minimal = shrink_first_failure(campaign, records) if shrink else None
         report = make_report(run, records, minimal, time.perf_counter() - started)
         drift = find_drift(records, calibrated, subject.op) if calibrated is not None else ()
         report = replace(report, fingerprint=arithmetic, drift=drift, audit=audited)
         kept.finish(report)
     return report
+
+
+def run_plan(
+    campaign: Campaign, plan: Plan, kept: Kept, done: Sequence[Record], progress: Progress | None
+) -> list[Record]:
+    """Run the cases of a plan that have no record yet, each kept before the next starts: all records in order."""
+    records = {record.index: record for record in done}
+    for record in campaign.run(plan, skip=records.keys()):
+        kept.append(record)
+        records[record.index] = record
+        if progress is not None:
+            progress(len(records), len(plan.cases), record)
+    return [records[index] for index in sorted(records)]
 
 
 def require_device(device: str) -> None:
@@ -184,7 +193,8 @@ def make_campaign(
             device == "cpu" and candidate.kind == "triton" and others.get("repeats", REPEATS) <= REPEATS
         )
         guards = tuple(guard for guard in GUARDS if not (interpreted and guard == "repeat"))
-    guards = tuple(guard for guard in guards if guard not in without_guards)
+    unasked = without_guards if isinstance(caller, WorkerCaller) else (*without_guards, *FOR_STRANGERS)
+    guards = tuple(guard for guard in guards if guard not in unasked)
     if caller is None:
         assert isinstance(candidate, Candidate)  # noqa: S101 - what a worker loaded has a caller
         caller = inline_caller(candidate, device)
@@ -225,7 +235,7 @@ def _run_status(records: Sequence[Record], summary: Adequacy) -> tuple[Status, s
     return Status.PASS, f"{counts[Status.PASS]} of {total} cases passed"
 
 
-def _shrink_first_failure(campaign: Campaign, records: Sequence[Record]) -> Minimal | None:
+def shrink_first_failure(campaign: Campaign, records: Sequence[Record]) -> Minimal | None:
     failing = [record for record in records if record.verdict.status in (Status.FAIL, Status.ERROR)]
     # An error that a looser profile would cover says least about what is wrong.
     failing.sort(key=lambda record: record.verdict.kind == Kind.PRECISION)
@@ -238,6 +248,7 @@ def _make_run(
     plan: Plan,
     settings: Settings,
     worker: WorkerCaller | None,
+    request: Mapping[str, Any],
 ) -> Run:
     now = datetime.now(UTC)
     missing = {} if worker is None else worker.protections.missing
@@ -262,6 +273,7 @@ def _make_run(
         repeats=settings.repeats,
         constants=settings.constants,
         reference=settings.judge_alone is None,
+        request=request,
         environment=environment.describe(),
         notes=(*plan.notes, *loaded.notes, *unprotected),
     )
@@ -272,11 +284,14 @@ def _make_folder(store: bool | Path) -> tuple[Path, ...]:
     if store is False:
         return ()
     folder = environment.get_store_path() if store is True else store
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be made: {error.strerror}") from error
     return (folder,)
 
 
-class _Kept:
+class Kept:
     """Where records go: a store's run, or nowhere."""
 
     def __init__(self, store: Store | None, run: Run) -> None:
@@ -294,15 +309,15 @@ class _Kept:
 
 
 @contextmanager
-def _open_store(store: bool | Path, run: Run) -> Iterator[_Kept]:
+def _open_store(store: bool | Path, run: Run) -> Iterator[Kept]:
     if store is False:
-        yield _Kept(None, run)
+        yield Kept(None, run)
         return
     path = environment.get_store_path() if store is True else store
     with Store(path) as opened:
         opened.open_run(run)
         try:
-            yield _Kept(opened, run)
+            yield Kept(opened, run)
         except KeyboardInterrupt:
             opened.finish_run(run.id, "interrupted", "stopped by the user; the records so far are kept")
             raise

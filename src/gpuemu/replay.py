@@ -58,7 +58,7 @@ def replay(run_id: str, case_id: str, store: Path | None = None, device: str | N
     require_device(device)
     with ExitStack() as stack:
         worker = stack.enter_context(WorkerCaller(device, hidden=(folder,))) if run.mode == WORKER else None
-        subject = _find_subject(run, device, worker)
+        subject = find_subject(run, device, worker)
         loaded, caller = subject.load(device, worker)
         campaign = make_campaign(
             subject.op, loaded, device, run.profile, caller=caller, rigorous=run.rigorous,
@@ -69,7 +69,12 @@ def replay(run_id: str, case_id: str, store: Path | None = None, device: str | N
     return ReplayResult(run, recorded, repeated, subject.digest_source(loaded) != run.source_digest)
 
 
-def _find_subject(run: Run, device: str, worker: WorkerCaller | None) -> Subject:
+def find_subject(run: Run, device: str, worker: WorkerCaller | None) -> Subject:
+    """What a run checked, found again.
+
+    Raises:
+        UsageError: kernel or op cannot be found, or the op changed.
+    """
     op_target = run.op_target.removeprefix(BACKWARD_OF)
     if op_target.startswith("object "):
         raise UsageError(

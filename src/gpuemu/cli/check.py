@@ -36,7 +36,8 @@ _CONFIGURED = {
 
 
 @click.command("check", epilog=f"Exit codes: {SUMMARY}.")
-@click.argument("target")
+@click.argument("target", required=False)
+@click.option("--resume", metavar="RUN", help='Finish this run ("latest", say) instead of starting one.')
 @click.option("--op", metavar="OP", help="A built-in op's name, or file.py::op for your own.")
 @click.option("--backward", is_flag=True,
               help="Check the gradients that TARGET's own backward pass gives.")  # fmt: skip
@@ -74,13 +75,26 @@ _CONFIGURED = {
 @click.option("--strict/--no-strict", default=None, help="Let suspicious and nan_semantics count as failures.")
 @click.option("--verbose", "-v", is_flag=True, help="Also list every case, the contract and the environment.")
 @options.output_options
-def command(target: str, as_json: bool, quiet: bool, verbose: bool, strict: bool | None, **flags: Any) -> int:
+def command(
+    target: str | None,
+    resume: str | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    strict: bool | None,
+    **flags: Any,
+) -> int:
     """Check the kernel TARGET against an op over many cases.
 
     TARGET is a corpus name (`gpuemu ops --corpus`), file.py::function or package.module:function.
     """
     configuration = load_configuration(Path.cwd())
-    report = _check(target, configuration, flags, quiet=quiet)
+    if (target is None) == (resume is None):
+        raise click.UsageError("give a TARGET, or --resume RUN")
+    if resume is not None:
+        report = _resume(resume, configuration, flags, quiet=quiet)
+    else:
+        report = _check(str(target), configuration, flags, quiet=quiet)
     strict = bool(configuration.strict) if strict is None else strict
     code = exit_code(report, strict)
     if as_json:
@@ -127,6 +141,20 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
             if _is_configured(error, configuration, flags):
                 raise type(error)(f"{configuration.source}: {error}") from error
             raise
+
+
+def _resume(run: str, configuration: Configuration, flags: dict[str, Any], quiet: bool) -> Report:
+    from gpuemu.resuming import resume
+
+    folder = configuration.store_path
+    with consoles.working("resuming", quiet) as advance:
+        follow = _Follow(advance)
+        try:
+            return resume(
+                run, store=folder, shrink=flags["shrink"], protect=flags["protect"], progress=follow
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(follow.describe(folder)) from None
 
 
 def _is_configured(error: GpuemuError, configuration: Configuration, flags: dict[str, Any]) -> bool:

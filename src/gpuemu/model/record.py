@@ -61,6 +61,7 @@ class Run:
     own backward pass was checked). mode: `INLINE` runs share the
     judge's process and say so; of a `WORKER`, protections are those in force. contract: every promise that the kernel was held to, defaults included.
     rigorous, repeats, constants: as in `gpuemu.campaign.Settings`. reference: whether one was evaluated.
+    request: what the plan was made from, with the guards and the time per call, so that the run can be resumed.
     """
 
     id: str
@@ -82,6 +83,7 @@ class Run:
     repeats: int = REPEATS
     constants: Mapping[str, float] = field(default_factory=dict)
     reference: bool = True
+    request: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
