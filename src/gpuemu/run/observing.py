@@ -113,10 +113,13 @@ class Observer:
             number += 1
             again, more = self._call(number)
             findings += more
+            if again.malformed is not None:
+                findings.append(GuardFinding(repeat.NAME, f"call {number}: {again.malformed}"))
+                break
             if not again.is_usable:
                 lost = _without_outputs(again)
-                return replace(observed, exception=lost.exception, crash=lost.crash, malformed=lost.malformed,
-                               calls=number, repeats=different), findings  # fmt: skip
+                return replace(observed, exception=lost.exception, crash=lost.crash, calls=number,
+                               repeats=different), findings  # fmt: skip
             finding = repeat.compare(observed.outputs, again.outputs, number)
             if finding is not None:
                 findings.append(finding)
