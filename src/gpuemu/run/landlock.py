@@ -47,6 +47,10 @@ class Ruleset:
         """Everything at or below a path."""
         self._allow(path, self._writes | self._reads)
 
+    def allow_changing(self, path: str | Path) -> None:
+        """Writing to the files that exist at or below a path."""
+        self._allow(path, _WRITE_FILE)
+
     def allow_reading(self, path: str | Path) -> None:
         """Reading at or below a path."""
         self._allow(path, self._reads)

@@ -5,13 +5,13 @@ The outer process stays behind, passes on the exit status of the inner one, and 
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -21,6 +21,7 @@ from gpuemu.run.system import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEW
 
 NOBODY = 65534  # what root is mapped to: a number that has a name nearly everywhere
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
+_PLAIN = system.MS_NOSUID | system.MS_NODEV
 _FIRST_PIDS = 300  # pids that Linux gives out only once, before it starts over
 _PID_MAX_IS_LOCAL = (6, 14)  # before this kernel, pid_max is the whole machine's
 _DOCUMENTATION_ADDRESS = ("192.0.2.1", 9)  # RFC 5737: belongs to nobody
@@ -33,6 +34,7 @@ class Isolation:
     judge: int | None = None  # pid of the judge, None where it has none in our pid namespace
     first: int | None = None  # 1 in a pid namespace of our own
     private_shared_memory: bool = False
+    private_proc: bool = False  # of which only the processes' own folders can be written
     pid_limit: int | None = None
 
 
@@ -74,10 +76,11 @@ def isolate(policy: Policy) -> Protections:
         _die_with_parent()
     system.prctl(system.PR_SET_CHILD_SUBREAPER, 1)
     inside = bool(flags & CLONE_NEWPID) and os.getpid() == 1 and os.getppid() == 0
-    private, limit = _arrange(policy, flags) if flags & CLONE_NEWNS else (False, None)
-    _isolation = Isolation(None if inside else judge, 1 if inside else None, private, limit)
+    _isolation = Isolation(None if inside else judge, 1 if inside else None)
+    if flags & CLONE_NEWNS:
+        _isolation = _arrange(policy, flags, _isolation)
     report = _verify(before, missing, inside)
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         system.prctl(system.PR_SET_DUMPABLE, 0)  # no worker may read our memory; each sets its own back
     return report
 
@@ -97,12 +100,12 @@ def _wait_for(child: int) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the judge's to handle
     os.closerange(0, os.sysconf("SC_OPEN_MAX"))
     while True:
-        with contextlib.suppress(InterruptedError):
+        with suppress(InterruptedError):
             _, status = os.waitpid(child, 0)
             break
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        with contextlib.suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):
             signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
         os._exit(128 + number)
@@ -180,33 +183,32 @@ def _explain(number: int) -> str:
     return f"the system refuses it: {os.strerror(number)}" + (f" ({hint})" if hint else "")
 
 
-def _arrange(policy: Policy, flags: int) -> tuple[bool, int | None]:
-    """Lay out the mounts; say whether shared memory is private, and the limit set on pids.
-
-    What fails here shows when `confine` tries it.
-    """
+def _arrange(policy: Policy, flags: int, isolation: Isolation) -> Isolation:
+    """Lay out the mounts. What fails here without a word shows when `confine` tries it."""
     folder = Path.cwd()
-    limit = None
+    writable = list(policy.writable)
     if flags & CLONE_NEWPID:
         _mount_proc()
-        limit = _limit_pids(policy.processes)
+        isolation = replace(isolation, pid_limit=_limit_pids(policy.processes))
     if flags & CLONE_NEWUSER:
-        with contextlib.suppress(OSError):  # the kernel's largest attack surface; nothing here needs it
+        with suppress(OSError):  # the kernel's largest attack surface; nothing here needs it
             Path("/proc/sys/user/max_user_namespaces").write_text("0")
-    plain = system.MS_NOSUID | system.MS_NODEV
-    private = False
     if Path(SHARED_MEMORY).is_dir():
-        with contextlib.suppress(OSError):
-            system.mount("gpuemu", SHARED_MEMORY, "tmpfs", plain, f"mode=1777,size={policy.file_bytes}")
-            private = True
+        with suppress(OSError):
+            system.mount("gpuemu", SHARED_MEMORY, "tmpfs", _PLAIN, f"mode=1777,size={policy.file_bytes}")
+            writable.append(SHARED_MEMORY)
+            isolation = replace(isolation, private_shared_memory=True)
     for store in policy.hidden:
-        with contextlib.suppress(OSError):
-            empty = plain | system.MS_NOEXEC | system.MS_RDONLY
+        with suppress(OSError):
+            empty = _PLAIN | system.MS_NOEXEC | system.MS_RDONLY
             system.mount("gpuemu", store, "tmpfs", empty, "mode=555,size=4k")
-    with contextlib.suppress(OSError):
-        _make_read_only([*policy.writable, *([SHARED_MEMORY] if private else [])])
+    with suppress(OSError):
+        _make_read_only(writable)
+        if flags & CLONE_NEWPID:
+            _open_proc()
+            isolation = replace(isolation, private_proc=True)
     os.chdir(folder)  # by name again: it may now lie in another mount
-    return private, limit
+    return isolation
 
 
 def _make_read_only(writable: list[str]) -> None:
@@ -218,13 +220,25 @@ def _make_read_only(writable: list[str]) -> None:
         system.set_read_only(folder, False)
 
 
+def _open_proc() -> None:
+    """Let processes write to their own folders there, and to nothing else.
+
+    CUDA names its threads through /proc/self/task and does not start where it cannot; but /proc/sys belongs to
+    the whole machine, and root outside remains its owner in here.
+    """
+    for entry in list(os.scandir("/proc")):
+        if not entry.name.isdigit() and not entry.is_symlink():
+            system.mount(entry.path, entry.path, None, system.MS_BIND)  # read-only, as /proc is at this time
+    system.set_read_only("/proc", False)
+
+
 def _limit_pids(processes: int) -> int | None:
     """Bound the pids of this namespace, since the limit on processes does not count for root."""
     if system.kernel_version() < _PID_MAX_IS_LOCAL:
         return None
     path = Path("/proc/sys/kernel/pid_max")
     limit = _FIRST_PIDS + max(processes, 1)
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         path.write_text(str(limit))
     return limit if path.read_text().strip() == str(limit) else None
 

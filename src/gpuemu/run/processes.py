@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuemu.run import namespaces, system
+from gpuemu.run import namespaces
 
 _PAUSE_S = 0.002
 _ROUNDS = 64  # of looking for processes that were forked while the others were being stopped

@@ -30,6 +30,7 @@ __all__ = ["Policy", "Protections", "confine", "isolate", "kill_others", "probe"
 PROBE_TIMEOUT_S = 60.0
 _SLACK_BYTES = 1 << 26  # mapped between reading the size of the process and limiting it
 _PLACES = (".", "/tmp", "/var/tmp", "/dev/shm", "~")  # noqa: S108 - where a file might be made
+_CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")  # a program that the system itself would start
 _DEVICES = ("null", "zero", "full", "random", "urandom", "nvidia*", "nvidia-caps/*", "kfd", "dri/*")
 
 
@@ -62,7 +63,7 @@ def confine(policy: Policy) -> Protections:
 
 
 def shield_memory() -> None:
-    """Make this process's memory unreadable to others of the same user: the judge's own wall, where it is alone.
+    """Make this process's memory unreadable to others of the same user: a wall the judge can build itself.
 
     Debuggers and core dumps of it stop working, hence not by default.
     """
@@ -123,9 +124,10 @@ def _restrict(policy: Policy, abi: int) -> None:
         rules.allow_writing(folder)
     if get_isolation().private_shared_memory:
         rules.allow_writing(SHARED_MEMORY)
+    rules.allow_changing("/proc" if get_isolation().private_proc else "/proc/self/task")
     for pattern in _DEVICES:
         for device in Path("/dev").glob(pattern):
-            rules.allow_writing(device)
+            rules.allow_changing(device)
     if visible:
         rules.allow_listing("/")
         for path in landlock.list_beside(visible):
@@ -181,7 +183,7 @@ def _verify(policy: Policy, abi: int, planted: list[int | None], missing: dict[s
 
 
 def _plant(store: Path) -> int | None:
-    """A nameless file in a folder, to see later whether files there can be opened; None where that is refused."""
+    """A nameless file in a folder, to see later whether files there can be opened; None where it is refused."""
     try:
         file, name = tempfile.mkstemp(dir=store)
     except OSError:
@@ -191,7 +193,8 @@ def _plant(store: Path) -> int | None:
 
 
 def _is_hidden(stores: Iterable[str], planted: Iterable[int | None]) -> bool:
-    return all([_is_one_hidden(Path(store), file) for store, file in zip(stores, planted, strict=True)])
+    tried = [_is_one_hidden(Path(store), file) for store, file in zip(stores, planted, strict=True)]
+    return all(tried)
 
 
 def _is_one_hidden(store: Path, planted: int | None) -> bool:
@@ -229,7 +232,7 @@ def _can_write_outside(writable: Iterable[str]) -> bool:
             continue
         with suppress(OSError), tempfile.TemporaryFile(dir=folder):
             return True
-    return _can_open(Path(__file__), os.O_WRONLY | os.O_APPEND)
+    return any(_can_open(path, os.O_WRONLY | os.O_APPEND) for path in (Path(__file__), _CORE_PATTERN))
 
 
 def _is_root_read_only() -> bool:
