@@ -49,7 +49,7 @@ class Ruleset:
 
     def allow_changing(self, path: str | Path) -> None:
         """Writing to the files that exist at or below a path."""
-        self._allow(path, _WRITE_FILE)
+        self._allow(path, _WRITE_FILE | _TRUNCATE)
 
     def allow_reading(self, path: str | Path) -> None:
         """Reading at or below a path."""

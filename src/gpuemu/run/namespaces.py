@@ -11,31 +11,16 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
-from gpuemu.run import system
+from gpuemu.run import mounts, system
+from gpuemu.run.mounts import Isolation
 from gpuemu.run.protections import ISOLATION, Policy, Protections
 from gpuemu.run.system import CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER
 
 NOBODY = 65534  # what root is mapped to: a number that has a name nearly everywhere
-SHARED_MEMORY = "/dev/shm"  # noqa: S108
-_PLAIN = system.MS_NOSUID | system.MS_NODEV
-_FIRST_PIDS = 300  # pids that Linux gives out only once, before it starts over
-_PID_MAX_IS_LOCAL = (6, 14)  # before this kernel, pid_max is the whole machine's
 _DOCUMENTATION_ADDRESS = ("192.0.2.1", 9)  # RFC 5737: belongs to nobody
-
-
-@dataclass(frozen=True)
-class Isolation:
-    """What `isolate` left for `confine` and `kill_others` to know."""
-
-    judge: int | None = None  # pid of the judge, None where it has none in our pid namespace
-    first: int | None = None  # 1 in a pid namespace of our own
-    private_shared_memory: bool = False
-    private_proc: bool = False  # of which only the processes' own folders can be written
-    pid_limit: int | None = None
 
 
 _isolation = Isolation()
@@ -66,9 +51,11 @@ def isolate(policy: Policy) -> Protections:
     judge = os.getppid()
     _die_with_parent()
     flags, missing = _choose()
+    sockets = mounts.find_sockets()  # those of the network that is left behind are among them
     before = {name: _identify(name) for name in ("user", "mnt", "pid", "net", "ipc")}
-    _enter(flags)
-    _die_with_parent()
+    if flags:
+        _enter(flags)
+        _die_with_parent()
     if flags & CLONE_NEWPID:
         child = os.fork()
         if child:
@@ -78,7 +65,7 @@ def isolate(policy: Policy) -> Protections:
     inside = bool(flags & CLONE_NEWPID) and os.getpid() == 1 and os.getppid() == 0
     _isolation = Isolation(None if inside else judge, 1 if inside else None)
     if flags & CLONE_NEWNS:
-        _isolation = _arrange(policy, flags, _isolation)
+        _isolation = mounts.arrange(policy, flags, _isolation, sockets)
     report = _verify(before, missing, inside)
     with suppress(OSError):
         system.prctl(system.PR_SET_DUMPABLE, 0)  # no worker may read our memory; each sets its own back
@@ -150,12 +137,8 @@ def _enter(flags: int) -> None:
 def _enter_with_proc(flags: int) -> None:
     """A pid namespace is of use only with a /proc that shows it; else /proc/self leads nowhere."""
     _enter(flags)
-    if refusal := _try(_mount_proc):
+    if refusal := _try(mounts.mount_proc):
         raise OSError(refusal, os.strerror(refusal))
-
-
-def _mount_proc() -> None:
-    system.mount("proc", "/proc", "proc", system.MS_NOSUID | system.MS_NODEV | system.MS_NOEXEC)
 
 
 def _try(attempt: Callable[[], None]) -> int:
@@ -181,66 +164,6 @@ def _explain(number: int) -> str:
     }
     hint = hints.get(number)
     return f"the system refuses it: {os.strerror(number)}" + (f" ({hint})" if hint else "")
-
-
-def _arrange(policy: Policy, flags: int, isolation: Isolation) -> Isolation:
-    """Lay out the mounts. What fails here without a word shows when `confine` tries it."""
-    folder = Path.cwd()
-    writable = list(policy.writable)
-    if flags & CLONE_NEWPID:
-        _mount_proc()
-        isolation = replace(isolation, pid_limit=_limit_pids(policy.processes))
-    if flags & CLONE_NEWUSER:
-        with suppress(OSError):  # the kernel's largest attack surface; nothing here needs it
-            Path("/proc/sys/user/max_user_namespaces").write_text("0")
-    if Path(SHARED_MEMORY).is_dir():
-        with suppress(OSError):
-            system.mount("gpuemu", SHARED_MEMORY, "tmpfs", _PLAIN, f"mode=1777,size={policy.file_bytes}")
-            writable.append(SHARED_MEMORY)
-            isolation = replace(isolation, private_shared_memory=True)
-    for store in policy.hidden:
-        with suppress(OSError):
-            empty = _PLAIN | system.MS_NOEXEC | system.MS_RDONLY
-            system.mount("gpuemu", store, "tmpfs", empty, "mode=555,size=4k")
-    with suppress(OSError):
-        _make_read_only(writable)
-        if flags & CLONE_NEWPID:
-            _open_proc()
-            isolation = replace(isolation, private_proc=True)
-    os.chdir(folder)  # by name again: it may now lie in another mount
-    return isolation
-
-
-def _make_read_only(writable: list[str]) -> None:
-    """Everything but some folders; for devices and pipes that makes no difference."""
-    for folder in writable:
-        system.mount(folder, folder, None, system.MS_BIND)
-    system.set_read_only("/", True, recursive=True)
-    for folder in writable:
-        system.set_read_only(folder, False)
-
-
-def _open_proc() -> None:
-    """Let processes write to their own folders there, and to nothing else.
-
-    CUDA names its threads through /proc/self/task and does not start where it cannot; but /proc/sys belongs to
-    the whole machine, and root outside remains its owner in here.
-    """
-    for entry in list(os.scandir("/proc")):
-        if not entry.name.isdigit() and not entry.is_symlink():
-            system.mount(entry.path, entry.path, None, system.MS_BIND)  # read-only, as /proc is at this time
-    system.set_read_only("/proc", False)
-
-
-def _limit_pids(processes: int) -> int | None:
-    """Bound the pids of this namespace, since the limit on processes does not count for root."""
-    if system.kernel_version() < _PID_MAX_IS_LOCAL:
-        return None
-    path = Path("/proc/sys/kernel/pid_max")
-    limit = _FIRST_PIDS + max(processes, 1)
-    with suppress(OSError):
-        path.write_text(str(limit))
-    return limit if path.read_text().strip() == str(limit) else None
 
 
 def _identify(namespace: str) -> int:

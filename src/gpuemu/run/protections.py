@@ -21,6 +21,7 @@ CONFINEMENT = (
     "read-only files",
     "judge's memory",
     "judge's process",
+    "unix sockets",
     "privileges",
     "memory limit",
     "process limit",

@@ -3,8 +3,8 @@
     judge ── spawns ──► zygote: `isolate`, then imports torch ── forks ──► worker: `confine`, then the candidate
 
 Nothing here imports torch: it runs before that. Nothing is believed because a call succeeded: what is reported
-as active was tried. Known gaps: unix sockets that have a path (a container engine's, say) can be connected to,
-modes and owners of files can be changed where there is no mount namespace, memory is limited per process.
+as active was tried. Known gaps: a unix socket made outside after `isolate` can be connected to, modes and
+owners of files can be changed where there is no mount namespace, memory is limited per process.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from gpuemu.run import landlock, namespaces, system
-from gpuemu.run.namespaces import SHARED_MEMORY, get_isolation, isolate
+from gpuemu.run import landlock, mounts, namespaces, system
+from gpuemu.run.mounts import SHARED_MEMORY
+from gpuemu.run.namespaces import get_isolation, isolate
 from gpuemu.run.processes import kill_others, read_processes
 from gpuemu.run.protections import CONFINEMENT, NAMES, Policy, Protections
 
@@ -153,6 +154,10 @@ def _is_covered(store: Path) -> bool:
 
 def _verify(policy: Policy, abi: int, planted: list[int | None], missing: dict[str, str]) -> Protections:
     """Try what is forbidden. A reason found earlier stays."""
+    covered = get_isolation().sockets
+    sockets = [
+        path for path in (mounts.find_sockets() if covered is None else covered) if mounts.is_open_socket(path)
+    ]
     landlocked = "Landlock" if abi else "Landlock, which this kernel lacks or does not permit"
     attempts = {
         "hidden store": (_is_hidden(policy.hidden, planted), f"it needs a mount namespace or {landlocked}"),
@@ -164,6 +169,10 @@ def _verify(policy: Policy, abi: int, planted: list[int | None], missing: dict[s
         "judge's process": (
             _cannot_signal_judge(),
             f"it needs a pid namespace, or {landlocked}, in version 6 (Linux 6.12)",
+        ),
+        "unix sockets": (
+            not sockets,
+            f"it needs a mount namespace: {', '.join(sockets[:3])} can be connected to",
         ),
         "privileges": (_is_unprivileged(), "capabilities could not be given up"),
         "memory limit": (_is_memory_limited(policy.memory_bytes), "a larger mapping succeeded"),
