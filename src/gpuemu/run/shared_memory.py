@@ -12,7 +12,7 @@ import os
 
 import torch
 
-PUNCHED_BYTES = 1 << 20  # what is larger goes back to the machine after a call
+PUNCHED_BYTES = 1 << 26  # what is larger goes back to the machine after a call
 
 
 class SharedMemory:
