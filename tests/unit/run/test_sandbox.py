@@ -175,9 +175,12 @@ def test_what_is_not_asked_for_is_in_neither_list() -> None:
     assert not {*report.active, *report.missing} & {"hidden store", "memory limit"}
 
 
-def test_a_scratch_folder_inside_the_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="inside the hidden folder"):
-        Policy((str(tmp_path / "store/scratch"),), (str(tmp_path / "store"),))
+def test_scratch_and_store_must_lie_apart(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    for scratch in (store, store + "/scratch", str(tmp_path)):
+        with pytest.raises(ValueError, match="inside the other"):
+            Policy((scratch,), (store,))
+    Policy((store + "2",), (store,))
 
 
 def test_joined_reports_keep_the_order_and_the_doubts() -> None:
