@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sandbox_trial import PROCESSES, Trial, run_trial
 
-from gpuemu.run import sandbox, system
+from gpuemu.run import landlock, sandbox, system
 from gpuemu.run.protections import CONFINEMENT, ISOLATION, NAMES, Policy, Protections
 
 USERS = ("same", "nobody") if os.geteuid() == 0 else ("same",)
@@ -139,6 +139,14 @@ def test_the_probe_says_what_holds_here() -> None:
     assert {*report.active, *report.missing} == set(NAMES)
     assert not {*report.active} & {*report.missing}
     assert report == Protections.from_json(json.loads(json.dumps(report.to_json())))
+
+
+@every_user
+def test_a_recent_kernel_offers_everything(user: str) -> None:
+    missing = run_trial("nothing", user).missing
+    if system.kernel_version() < (6, 14) or landlock.get_abi() < 6 or "user namespace" in missing:
+        pytest.skip("this system offers less; the other tests see that it says so")
+    assert missing == {}
 
 
 def test_a_probe_that_fails_claims_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
