@@ -49,7 +49,7 @@ def kill_others(keep: Collection[int] = (), timeout_s: float = 10.0) -> dict[int
 
 
 def _kill_everyone(keep: Collection[int]) -> None:
-    """Only for pid 1 of a namespace: there -1 means all but pid 1, and at once, so that no fork slips through."""
+    """Only for pid 1 of a namespace: there -1 means all others, and at once, so that no fork slips through."""
     with suppress(ProcessLookupError):
         os.kill(-1, signal.SIGSTOP if keep else signal.SIGKILL)
     if keep:  # everyone has stopped, hence this list cannot go out of date
