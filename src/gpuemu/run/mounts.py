@@ -26,6 +26,7 @@ class Isolation:
 
     judge: int | None = None  # pid of the judge, None where it has none in our pid namespace
     first: int | None = None  # 1 in a pid namespace of our own
+    own_network: bool = False
     private_shared_memory: bool = False
     private_proc: bool = False  # of which only the processes' own folders can be written
     pid_limit: int | None = None

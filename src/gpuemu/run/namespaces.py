@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -41,7 +42,8 @@ def isolate(policy: Policy) -> Protections:
 
     With a pid namespace it returns in a child, as pid 1; the caller's process waits outside. The current folder
     stays. Files stay readable as far as their owner and mode permit: root loses its right to other users'
-    private files. What is written through descriptors opened before is not affected.
+    private files. What is done through descriptors opened before is not affected. The judge's thread that
+    started the zygote must live as long as it. SIGKILL to the process that the judge started ends everyone.
     """
     global _isolation  # noqa: PLW0603 - the state of the process itself
     if not system.is_linux():
@@ -61,12 +63,15 @@ def isolate(policy: Policy) -> Protections:
         if child:
             _wait_for(child)
         _die_with_parent()
+    with suppress(OSError):
+        os.setsid()  # no terminal to type into, and interrupts go to the judge alone
     system.prctl(system.PR_SET_CHILD_SUBREAPER, 1)
     inside = bool(flags & CLONE_NEWPID) and os.getpid() == 1 and os.getppid() == 0
     _isolation = Isolation(None if inside else judge, 1 if inside else None)
     if flags & CLONE_NEWNS:
         _isolation = mounts.arrange(policy, flags, _isolation, sockets)
     report = _verify(before, missing, inside)
+    _isolation = replace(_isolation, own_network="network namespace" in report.active)
     with suppress(OSError):
         system.prctl(system.PR_SET_DUMPABLE, 0)  # no worker may read our memory; each sets its own back
     return report

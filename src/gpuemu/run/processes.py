@@ -13,24 +13,22 @@ from pathlib import Path
 from gpuemu.run import namespaces
 
 _PAUSE_S = 0.002
-_ROUNDS = 64  # of looking for processes that were forked while the others were being stopped
 
 
 @dataclass(frozen=True)
 class Process:
-    """A line of /proc; pid and start together are never reused."""
+    """A line of /proc."""
 
     pid: int
     parent: int
     state: str
-    start: str
 
 
 def kill_others(keep: Collection[int] = (), timeout_s: float = 10.0) -> dict[int, int]:
     """Kill the calling zygote's descendants other than `keep`, orphans included, and reap them.
 
-    In a pid namespace of our own that is every process there; elsewhere those that descend from us, which
-    after `isolate` includes those whose parent died. Children of `keep` are killed as well.
+    In a pid namespace of our own that is every process there. Elsewhere it is those that descend from us, which
+    after `isolate` includes those whose parent died; what a kept one has started is left alone.
 
     Returns: the wait status of each of our own children that was reaped, by pid.
 
@@ -42,69 +40,64 @@ def kill_others(keep: Collection[int] = (), timeout_s: float = 10.0) -> dict[int
     while others := _find_others(keep, reaped):
         if time.monotonic() > end:
             raise TimeoutError(f"processes outlived SIGKILL: {sorted(process.pid for process in others)}")
-        _kill(others, keep)
+        if namespaces.is_first_process():
+            _kill_everyone(keep)
+        else:
+            _kill_children(keep, reaped, end)
         time.sleep(_PAUSE_S)
     return reaped
 
 
-def _kill(others: Collection[Process], keep: Collection[int]) -> None:
-    if not namespaces.is_first_process():
-        _kill_each(others, keep)
-    elif not keep:
-        with suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)  # everyone here but ourselves, at once: no fork slips through
-    else:
-        with suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGSTOP)  # also at once; from here on the list below cannot go out of date
+def _kill_everyone(keep: Collection[int]) -> None:
+    """Only for pid 1 of a namespace: there -1 means all others, and at once, so that no fork slips through."""
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGSTOP if keep else signal.SIGKILL)
+    if keep:  # everyone has stopped, hence this list cannot go out of date
         for process in read_processes():
             if process.pid != os.getpid():
-                _send(process, signal.SIGCONT if process.pid in keep else signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGCONT if process.pid in keep else signal.SIGKILL)
 
 
-def _kill_each(others: Collection[Process], keep: Collection[int]) -> None:
-    """Stop them before killing the first, so that none can fork while others die."""
-    stopped: set[Process] = set()
-    for _ in range(_ROUNDS):
-        for process in others:
-            _send(process, signal.SIGSTOP)
-        stopped |= set(others)
-        seen = {process.pid for process in stopped}
-        others = [process for process in _descendants() if process.pid not in seen | set(keep)]
-        if not others:
-            break
-    for process in stopped:
-        _send(process, signal.SIGKILL)
+def _kill_children(keep: Collection[int], reaped: dict[int, int], end: float) -> None:
+    """From the top: the children of each that dies become ours. A pid stays its child's until we reap it."""
+    while (children := [pid for pid in _list_children() if pid not in keep]) and time.monotonic() < end:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+        if not any([_reap(pid, reaped) for pid in children]):  # noqa: C419 - each is to be tried
+            time.sleep(_PAUSE_S)
 
 
-def _send(process: Process, number: signal.Signals) -> None:
-    """Signal it, unless its pid has been given to another since it was seen."""
-    with suppress(OSError):
-        handle = os.pidfd_open(process.pid)
-        try:
-            now = _read(process.pid)
-            if now is not None and now.start == process.start:
-                signal.pidfd_send_signal(handle, number)
-        finally:
-            os.close(handle)
+def _list_children() -> list[int]:
+    """Fast, since one that keeps forking and leaving moves on while a slower look is taken."""
+    try:
+        texts = [Path(entry.path, "children").read_text() for entry in os.scandir("/proc/self/task")]
+    except OSError:  # a kernel without that file
+        return [process.pid for process in read_processes() if process.parent == os.getpid()]
+    return [int(pid) for text in texts for pid in text.split()]
+
+
+def _reap(pid: int, reaped: dict[int, int]) -> bool:
+    with suppress(ChildProcessError):
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            reaped[pid] = status
+            return True
+    return False
 
 
 def _find_others(keep: Collection[int], reaped: dict[int, int]) -> set[Process]:
     """Those still there, after reaping those of our children that have ended."""
     me = os.getpid()
-    seen = read_processes() if namespaces.is_first_process() else _descendants()
+    seen = read_processes() if namespaces.is_first_process() else _descendants(keep)
     others = {process for process in seen if process.pid not in {me, *keep}}
-    for process in [process for process in others if process.parent == me]:
-        with suppress(ChildProcessError):
-            done, status = os.waitpid(process.pid, os.WNOHANG)
-            if done:
-                reaped[process.pid] = status
-                others.discard(process)
+    others = {process for process in others if process.parent != me or not _reap(process.pid, reaped)}
     return {process for process in others if process.state != "Z" or process.parent not in keep}
 
 
-def _descendants() -> list[Process]:
-    """The processes below this one."""
-    rest = read_processes()
+def _descendants(keep: Collection[int]) -> list[Process]:
+    """The processes below this one, but not those at or below one that is kept."""
+    rest = [process for process in read_processes() if process.pid not in keep]
     above = {os.getpid()}
     found: list[Process] = []
     while layer := [process for process in rest if process.parent in above]:
@@ -125,4 +118,4 @@ def _read(pid: int) -> Process | None:
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()  # the name may hold spaces and brackets
-    return Process(pid, parent=int(fields[1]), state=fields[0], start=fields[19])
+    return Process(pid, parent=int(fields[1]), state=fields[0])

@@ -51,8 +51,9 @@ class Policy:
     def __post_init__(self) -> None:
         for folder in self.writable:
             for store in self.hidden:
-                if Path(folder).resolve().is_relative_to(Path(store).resolve()):
-                    raise ValueError(f"the writable folder {folder} is inside the hidden folder {store}")
+                scratch, secret = Path(folder).resolve(), Path(store).resolve()
+                if scratch.is_relative_to(secret) or secret.is_relative_to(scratch):
+                    raise ValueError(f"one of {folder} (writable) and {store} (hidden) is inside the other")
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,20 @@ PROBE_TIMEOUT_S = 60.0
 _SLACK_BYTES = 1 << 26  # mapped between reading the size of the process and limiting it
 _PLACES = (".", "/tmp", "/var/tmp", "/dev/shm", "~")  # noqa: S108 - where a file might be made
 _CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")  # a program that the system itself would start
-_DEVICES = ("null", "zero", "full", "random", "urandom", "nvidia*", "nvidia-caps/*", "kfd", "dri/*")
+_DEVICES = (
+    "null",
+    "zero",
+    "full",
+    "random",
+    "urandom",
+    "nvidia*",
+    "nvidia-caps/*",
+    "nvmap",
+    "nvhost*",
+    "dxg",
+    "kfd",
+    "dri/*",
+)
 
 
 def confine(policy: Policy) -> Protections:
@@ -119,8 +132,7 @@ def _count_threads_of_user() -> int:
 
 def _restrict(policy: Policy, abi: int) -> None:
     visible = [Path(store) for store in policy.hidden if not _is_covered(Path(store))]
-    online = bool(_interfaces_up())
-    rules = landlock.Ruleset(abi, reads=bool(visible), tcp=online)
+    rules = landlock.Ruleset(abi, reads=bool(visible), tcp=not get_isolation().own_network)
     for folder in policy.writable:
         rules.allow_writing(folder)
     if get_isolation().private_shared_memory:
@@ -134,13 +146,6 @@ def _restrict(policy: Policy, abi: int) -> None:
         for path in landlock.list_beside(visible):
             rules.allow_reading(path)
     rules.enforce()
-
-
-def _interfaces_up() -> list[str]:
-    with suppress(OSError):
-        lines = Path("/proc/self/net/route").read_text().splitlines()[1:]
-        return [line.split()[0] for line in lines]
-    return []
 
 
 def _is_covered(store: Path) -> bool:

@@ -133,27 +133,41 @@ assert sandbox.kill_others() == {kept: 9}
 
 
 def test_everyone_is_never_signalled_outside_a_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[int] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(pid))
-    processes._kill([], keep=[])
+    def clear() -> bool:
+        child, sent = sleep_in_fork(), []
+        real = os.kill
+        monkeypatch.setattr(
+            os, "kill", lambda pid, number: (sent.append(pid), real(pid, number) if pid > 0 else 0)
+        )
+        processes.kill_others()
+        return set(sent) == {child}
+
     assert not namespaces.is_first_process()
-    assert sent == []
+    assert in_fork(clear)
 
 
 def test_a_process_that_cannot_be_killed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    stuck = processes.Process(pid=1 << 30, parent=1, state="D", start="0")
-    monkeypatch.setattr(processes, "_descendants", lambda: [stuck])
+    stuck = processes.Process(pid=1 << 30, parent=1, state="D")
+    monkeypatch.setattr(processes, "_descendants", lambda keep: [stuck])
     with pytest.raises(TimeoutError, match=str(1 << 30)):
         processes.kill_others(timeout_s=0.0)
 
 
-def test_a_pid_given_to_another_is_left_alone() -> None:
-    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    processes._send(processes.Process(stranger.pid, os.getpid(), "S", start="1"), signal.SIGKILL)
-    time.sleep(0.05)
-    assert stranger.poll() is None
-    stranger.kill()
-    stranger.wait()
+def test_a_kernel_that_does_not_list_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    def look() -> bool:
+        child = sleep_in_fork()
+        seen = processes._list_children() == [child]
+        monkeypatch.setattr(os, "scandir", refuse_tasks)
+        return seen and processes._list_children() == [child] and set(processes.kill_others()) == {child}
+
+    real = os.scandir
+
+    def refuse_tasks(path: str) -> object:
+        if path.endswith("task"):
+            raise FileNotFoundError
+        return real(path)
+
+    assert in_fork(look)
 
 
 def test_names_in_proc_may_hold_anything(tmp_path: Path) -> None:
