@@ -67,13 +67,13 @@ def main(device: str, as_json: bool) -> None:
             with WorkerCaller(device) as caller:
                 loaded = caller.load(Job(target, device, op.name, tuple(op.inputs), tuple(op.params)))
                 inline = make_campaign(op, loader.load(target, device), device)
-                worker = make_campaign(
-                    op, loaded, device, caller=caller, without_guards=FOR_STRANGERS
-                )
+                worker = make_campaign(op, loaded, device, caller=caller, without_guards=FOR_STRANGERS)
                 for dims in sizes:
                     rows.append(measure(name, dims, inline, worker))
     if as_json:
-        print(json.dumps({"machine": platform.processor() or platform.machine(), "device": device, "rows": rows}))
+        print(
+            json.dumps({"machine": platform.processor() or platform.machine(), "device": device, "rows": rows})
+        )
         return
     table = Table("op", "output bytes", "inline ms", "worker ms", "ratio", "more ms", box=None)
     for row in rows:

@@ -19,6 +19,7 @@ from gpuemu.run.callee import Callee
 from gpuemu.run.calling import Manner, Returned
 from gpuemu.run.channel import Channel, ChannelClosedError
 from gpuemu.run.guards import red_zone
+from gpuemu.run.protections import NAMES, Protections
 from gpuemu.run.shared_memory import SharedMemory
 from gpuemu.run.worker import OP_OBJECT
 
@@ -31,7 +32,9 @@ def serve(channel: Channel, outputs: int, output_bytes: int, policy: sandbox.Pol
     """
     memory = SharedMemory(output_bytes, outputs)
     memory.close()
-    protections = sandbox.Protections.none(sandbox.NAMES, "switched off") if policy is None else sandbox.confine(policy)
+    protections = (
+        Protections.none(NAMES, "switched off") if policy is None else sandbox.confine(policy)
+    )
     server = _Server(memory.bytes)
     try:
         while True:
@@ -90,7 +93,9 @@ class _Server:
         plan = red_zone.ArenaPlan.from_json(message["plan"])
         shared = self._inputs[: plan.size_bytes]
         arena = shared if self._device == "cpu" else self._copy_to_device(shared)
-        manner = Manner(message["pattern"], tuple(message["guards"]), message["launching"])
+        manner = Manner(
+            message["pattern"], tuple(message["guards"]), message["launching"], message["may_draw"]
+        )
         returned = self._callee.call(red_zone.views(arena, plan), message["params"], manner)
         if self._device == "cpu":
             return answer.write(returned, self._outputs)
@@ -107,4 +112,3 @@ class _Server:
         if self._on_device is None or self._on_device.numel() != shared.numel():
             self._on_device = torch.empty(shared.numel(), dtype=torch.uint8, device=self._device)
         return self._on_device.copy_(shared)
-

@@ -78,9 +78,7 @@ class Subject:
 
 def inline_caller(candidate: Candidate, device: str) -> InlineCaller:
     """Calls a candidate in this process with what its tier needs."""
-    return InlineCaller(
-        candidate, loader.tier_scope(device, candidate), loader.tier_watch(device, candidate)
-    )
+    return InlineCaller(candidate, loader.tier_scope(device, candidate), loader.tier_watch(device, candidate))
 
 
 def resolve(

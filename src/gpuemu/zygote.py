@@ -17,6 +17,7 @@ from typing import Any
 
 from gpuemu.run import sandbox
 from gpuemu.run.channel import Channel, ChannelClosedError
+from gpuemu.run.protections import NAMES, Protections
 
 CHECK_MEMORY_S = 0.05
 
@@ -27,7 +28,9 @@ def main(arguments: list[str]) -> None:
     order = control.receive()
     policy = sandbox.Policy(**order["policy"])
     protect = order["protect"] is True
-    protections = sandbox.isolate(policy) if protect else sandbox.Protections.none(sandbox.NAMES, "switched off")
+    protections = (
+        sandbox.isolate(policy) if protect else Protections.none(NAMES, "switched off")
+    )
     _preload()
     control.send({"ready": protections.to_json()})
     with contextlib.suppress(ChannelClosedError):

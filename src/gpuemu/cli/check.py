@@ -150,9 +150,7 @@ def _resume(run: str, configuration: Configuration, flags: dict[str, Any], quiet
     with consoles.working("resuming", quiet) as advance:
         follow = _Follow(advance)
         try:
-            return resume(
-                run, store=folder, shrink=flags["shrink"], protect=flags["protect"], progress=follow
-            )
+            return resume(run, store=folder, shrink=flags["shrink"], protect=flags["protect"], progress=follow)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(follow.describe(folder)) from None
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dis
+import os
+import threading
 import time
 import traceback
 from collections.abc import Mapping
 from contextlib import ExitStack, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import torch
 
 from gpuemu.errors import CandidateRefusedError
 from gpuemu.model.candidate import Candidate
-from gpuemu.model.observation import CandidateException
+from gpuemu.model.observation import CandidateException, GuardFinding
 from gpuemu.run.calling import Manner, Returned, Scope, WatchScope
-from gpuemu.run.guards import alias
+from gpuemu.run.guards import alias, late_work, poison, state
 
 MESSAGE_LENGTH = 300
 _RAISE = dis.opmap["RAISE_VARARGS"]
@@ -36,41 +37,68 @@ class Callee:
     scope: the tier's (the CPU tier's device redirection). watch: sees its kernels run.
     """
 
-    def __init__(
-        self, candidate: Candidate, scope: Scope = nullcontext, watch: WatchScope = unwatched
-    ) -> None:
+    def __init__(self, candidate: Candidate, scope: Scope = nullcontext, watch: WatchScope = unwatched) -> None:
         self.candidate, self._scope, self._watch = candidate, scope, watch
 
     def call(self, inputs: Mapping[str, torch.Tensor], params: Mapping[str, Any], manner: Manner) -> Returned:
         """Call the candidate once on these tensors; never raises for what it does, but KeyboardInterrupt."""
+        guards = manner.guards
+        before = state.take(not manner.may_draw) if state.NAME in guards else None
         started = time.perf_counter()
+        poisoned = poison.Poison(manner.pattern) if poison.NAME in guards else None
+        busy = _count_threads()
+        first: tuple[torch.Tensor, ...] = ()
         try:
             with ExitStack() as stack:
                 stack.enter_context(torch.no_grad())
                 stack.enter_context(self._scope())
                 watch = stack.enter_context(self._watch(manner))
+                if poisoned is not None:
+                    stack.enter_context(poisoned)
                 returned = self.candidate.call(*inputs.values(), **params)
                 duration_s = time.perf_counter() - started
                 outputs, malformed = as_tensors(returned)
+                is_busy = _count_threads() > busy
+                if late_work.NAME in guards and (is_busy or any(output.is_cuda for output in outputs)):
+                    first = late_work.read_first(outputs)
         except (Exception, SystemExit) as error:
             duration_s = time.perf_counter() - started
+            if before is not None:
+                state.restore(before)
             return Returned(exception=describe(error, self.candidate), duration_s=duration_s)
-        notes = tuple(getattr(self.candidate.call, "notes", ()))
-        result = Returned(outputs, malformed, duration_s=duration_s, notes=notes)
-        if malformed is None:
-            result = replace(result, aliases=alias.find(inputs, outputs))
-        if watch is None:
-            return result
-        return replace(
-            result,
-            findings=tuple(watch.findings),
-            unfilled_loads=tuple(watch.unfilled_loads),
-            launches=watch.launches,
+        findings: list[GuardFinding | None] = []
+        if first:
+            findings.append(late_work.compare(outputs, first, is_busy))
+        if before is not None:
+            findings.append(state.compare(before, state.take(not manner.may_draw)))
+            if findings[-1] is not None:
+                state.restore(before)
+        if poisoned is not None:
+            findings += poisoned.findings()
+        if watch is not None:
+            findings += watch.findings
+        return Returned(
+            outputs=first or outputs,
+            malformed=malformed,
+            aliases=alias.find(inputs, outputs) if malformed is None else (),
+            findings=tuple(finding for finding in findings if finding is not None),
+            unfilled_loads=() if watch is None else tuple(watch.unfilled_loads),
+            launches=None if watch is None else watch.launches,
+            duration_s=duration_s,
+            notes=tuple(getattr(self.candidate.call, "notes", ())),
         )
 
     def describe(self, error: BaseException) -> CandidateException:
         """An error that shows after the call, as the candidate's own."""
         return describe(error, self.candidate)
+
+
+def _count_threads() -> int:
+    """Threads of this process that the system knows, Python's or not."""
+    try:
+        return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - a path object costs more than the list
+    except OSError:
+        return threading.active_count()
 
 
 def as_tensors(returned: object) -> tuple[tuple[torch.Tensor, ...], str | None]:

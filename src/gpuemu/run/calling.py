@@ -25,7 +25,7 @@ class Returned:
     outputs: tensors in the order returned; in a worker's answer, copies on the judge's side. aliases: pairs of
     an output's position and the name of the input whose storage it shares. unfilled_loads: places in the
     kernel that loaded masked lanes without a fill value. launches: kernels launched, None where nothing counts
-    them. stale: the process that gave the answer cannot be used again.
+    them.
     """
 
     outputs: tuple[torch.Tensor, ...] = ()
@@ -60,12 +60,16 @@ class Placed:
 
 @dataclass(frozen=True)
 class Manner:
-    """How a call is made. pattern: one of `PATTERNS`. guards: those that act beside the candidate.
-    launching: False switches the launches of its Triton kernels off."""
+    """How a call is made.
+
+    pattern: one of `PATTERNS`. guards: those that act beside the candidate. launching: False switches the
+    launches of its Triton kernels off. may_draw: it may draw random numbers.
+    """
 
     pattern: str = PATTERNS[0]
     guards: Sequence[str] = ()
     launching: bool = True
+    may_draw: bool = False
 
 
 class Caller(Protocol):

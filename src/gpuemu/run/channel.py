@@ -98,7 +98,9 @@ class Channel:
             return None
         (length,) = _LENGTH.unpack_from(self._pending)
         if length > LARGEST_MESSAGE_BYTES:
-            raise MalformedMessageError(f"a message of {length} bytes; at most {LARGEST_MESSAGE_BYTES} are read")
+            raise MalformedMessageError(
+                f"a message of {length} bytes; at most {LARGEST_MESSAGE_BYTES} are read"
+            )
         if len(self._pending) < _LENGTH.size + length:
             return None
         text = self._pending[_LENGTH.size : _LENGTH.size + length]

@@ -23,9 +23,7 @@ Inputs = Mapping[str, torch.Tensor]
 class InlineCaller:
     """Calls a candidate in this process, on the device where its inputs are."""
 
-    def __init__(
-        self, candidate: Candidate, scope: Scope = nullcontext, watch: WatchScope = unwatched
-    ) -> None:
+    def __init__(self, candidate: Candidate, scope: Scope = nullcontext, watch: WatchScope = unwatched) -> None:
         self._callee = Callee(candidate, scope, watch)
         self._placed: Placed | None = None
 

@@ -15,7 +15,7 @@ import torch
 from gpuemu.model.observation import REPEATS, GuardFinding, Observation, Slice
 from gpuemu.model.op import Contract
 from gpuemu.run.calling import PATTERNS, Caller, Manner, Placed, Returned
-from gpuemu.run.guards import alias, batch_invariance, mutation, poison, red_zone, repeat
+from gpuemu.run.guards import SEEN_BESIDE, alias, batch_invariance, mutation, poison, red_zone, repeat
 
 Inputs = Mapping[str, torch.Tensor]
 
@@ -88,7 +88,7 @@ class Observer:
         self._placed = placed = self._caller.place(self._inputs, pattern)
         watched = "mutation" in self._guards or "red_zone" in self._guards
         before = placed.arena.clone() if watched else None
-        returned = self._caller.call(placed, self._params, Manner(pattern, self._guards))
+        returned = self._caller.call(placed, self._params, self._manner(pattern))
         findings: list[GuardFinding | None] = list(returned.findings)
         if before is None or returned.crash is not None or torch.equal(placed.arena, before):
             return returned, findings
@@ -99,6 +99,10 @@ class Observer:
             was = red_zone.views(before, placed.plan)
             findings.append(mutation.compare(placed.views, was, kept))
         return returned, findings
+
+    def _manner(self, pattern: str, launching: bool = True) -> Manner:
+        beside = tuple(guard for guard in self._guards if guard in SEEN_BESIDE)
+        return Manner(pattern, beside, launching, may_draw=not self._contract.deterministic)
 
     def _repeat(self, observed: Observation, calls: int) -> tuple[Observation, list[GuardFinding | None]]:
         """Outputs of further calls that differ from the first; a finding if their form does.
@@ -154,7 +158,7 @@ class Observer:
 
     def _call_on(self, inputs: Inputs, launching: bool = True) -> Returned:
         placed = self._caller.place(inputs, PATTERNS[0])
-        return self._caller.call(placed, self._params, Manner(PATTERNS[0], self._guards, launching))
+        return self._caller.call(placed, self._params, self._manner(PATTERNS[0], launching))
 
 
 def _by_call(

@@ -171,7 +171,7 @@ class WorkerCaller:
         nonce = secrets.token_hex(8)
         message = {
             "call": nonce, "plan": placed.plan.to_json(), "params": dict(params), "pattern": manner.pattern,
-            "guards": list(manner.guards), "launching": manner.launching,
+            "guards": list(manner.guards), "launching": manner.launching, "may_draw": manner.may_draw,
         }  # fmt: skip
         started = time.perf_counter()
         lost, reply = self._ask(message, self._limits.timeout_s)

@@ -103,7 +103,17 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
     max_leaves=5,
 )
-FIELDS = ("outputs", "crash", "exception", "malformed", "aliases", "findings", "notes", "launches", "duration_s")
+FIELDS = (
+    "outputs",
+    "crash",
+    "exception",
+    "malformed",
+    "aliases",
+    "findings",
+    "notes",
+    "launches",
+    "duration_s",
+)
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -14,7 +14,7 @@ from gpuemu.errors import TargetError
 from gpuemu.run.calling import Manner, Returned
 from gpuemu.run.worker import Job, Limits, WorkerCaller
 
-CANDIDATES = '''
+CANDIDATES = """
 import ctypes, os, signal, sys, threading, time
 import torch
 
@@ -59,7 +59,7 @@ def later(x):
     return y
 def environment(x):
     return torch.tensor(list((" ".join([*os.environ, *sys.argv])).encode()))
-'''
+"""
 X = torch.tensor([1.0, -2.0, 3.0])
 
 
@@ -181,9 +181,7 @@ def test_an_output_is_what_it_was_when_the_call_returned(caller: WorkerCaller, f
     assert returned.outputs[0].tolist() == [0.0, 0.0, 0.0]
 
 
-def test_neither_seed_nor_secrets_are_in_its_environment(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_seed_nor_secrets_are_in_its_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUEMU_STORE", "/somewhere")
     monkeypatch.setenv("SECRET_TOKEN", "s3cr3t")
     with WorkerCaller() as caller:

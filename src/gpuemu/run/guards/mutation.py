@@ -18,7 +18,9 @@ def compare(
     inputs: Mapping[str, torch.Tensor], before: Mapping[str, torch.Tensor], kept: Iterable[str]
 ) -> GuardFinding | None:
     """The finding, if the storage of an input that must be kept differs from what it was."""
-    changed = [name for name in kept if not torch.equal(storage_bytes(inputs[name]), storage_bytes(before[name]))]
+    changed = [
+        name for name in kept if not torch.equal(storage_bytes(inputs[name]), storage_bytes(before[name]))
+    ]
     if not changed:
         return None
     return GuardFinding(
