@@ -239,7 +239,7 @@ def _largest_error(comparison: Comparison) -> float | str:
         if actual.numel():
             error = (actual.double() - exact.to(actual.dtype).double()).abs()
             largest = max(largest, float(error.nan_to_num(nan=torch.inf).max()))
-            largest = largest if bool(actual.isfinite().all()) else float("inf")
+            largest = largest if bool(actual.double().isfinite().all()) else float("inf")
     return _encode(largest)
 
 
