@@ -30,6 +30,7 @@ FAMILIES = (
     "inverse",
     "scan",
     "scattered",
+    "distance",
     "integers",
     "indices",
 )

@@ -129,21 +129,6 @@ def bag(call: Call) -> Any:
     return result, empty, empty, empty
 
 
-@rule("_cdist_forward")
-def distances(call: Call) -> Any:
-    """|a_i - b_j| for all pairs of rows, by their differences."""
-    a, b, order = call.follow(call.args[0]), call.follow(call.args[1]), float(call.args[2])
-    return torch.linalg.vector_norm(a.unsqueeze(-2) - b.unsqueeze(-3), order, dim=-1)
-
-
-@rule("_pdist_forward")
-def distances_within(call: Call) -> Any:
-    """|a_i - a_j| for i < j."""
-    x, order = call.follow(call.args[0]), float(call.argument(1, "p", 2.0))
-    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
-    return torch.linalg.vector_norm(x[first] - x[second], order, dim=-1)
-
-
 @rule("_trilinear")
 def trilinear(call: Call) -> Any:
     """A sum over products of three tensors, broadcast by the dims named."""
