@@ -28,6 +28,7 @@ FAMILIES = (
     "factory",
     "composite",
     "inverse",
+    "gamma",
     "scan",
     "scattered",
     "distance",
