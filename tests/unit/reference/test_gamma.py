@@ -110,3 +110,14 @@ def test_derivatives_of_psi_at_and_below_0_stay_generic() -> None:
     x = torch.tensor([-0.5, 1.0])
     assert follow(lambda x: torch.polygamma(1, x), x).generic == ("polygamma",)
     assert follow(lambda x: torch.polygamma(0, x), x).generic == ()
+
+
+def test_powers_may_be_flushed_before_the_factorial_scales_them() -> None:
+    """10! x^-11 is a normal number at 3200, where x^-11 and 31 more powers are not."""
+    x = torch.tensor([3200.0])
+    ((value, bound),) = outputs_of(lambda x: torch.polygamma(10, x), x)
+    with mpmath.workdps(60):
+        powers = [(mpmath.mpf(3200) + i) ** -11 for i in range(32)]
+    assert max(powers) < 2.0**-126
+    flushed = value + float(math.factorial(10) * mpmath.fsum(powers))  # of negative terms
+    assert_accepted(flushed.float(), value, bound, "float32")
