@@ -6,6 +6,7 @@ from importlib import import_module
 
 FAMILIES = (
     "movement",
+    "strided",
     "exact",
     "comparison",
     "arithmetic",
@@ -29,6 +30,7 @@ FAMILIES = (
     "composite",
     "inverse",
     "gamma",
+    "bessel",
     "scan",
     "scattered",
     "distance",

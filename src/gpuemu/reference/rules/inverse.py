@@ -91,6 +91,8 @@ def angle_of_real(call: Call) -> Any:
 def copy_sign(call: Call) -> Any:
     """|a| with the sign of b, which a rounding may turn where b is near 0."""
     a, b = (call.follow(argument) for argument in call.args)
+    if not isinstance(b, Tensor):
+        b = torch.tensor(float(b), dtype=torch.float64, device=a.device)
     size = torch.abs(a)
     return torch.where(torch.signbit(b), -size, size)
 

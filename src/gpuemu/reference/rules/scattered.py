@@ -27,14 +27,32 @@ def reduce_at_indices(call: Call) -> Any:
     return _reduce(call, target, source, kind, call.kwargs.get("include_self", True), dim, to_value(index))
 
 
+@rule("scatter.reduce", "scatter.value_reduce")
+def put_and_reduce(call: Call) -> Any:
+    """`scatter` that adds or multiplies: a sum or product at an index."""
+    target, dim, index, source = call.args[:4]
+    if is_uncertain(index):
+        return generic(call)
+    kind = {"add": "sum", "multiply": "prod"}[str(call.argument(4, "reduce"))]
+    place = to_value(index)
+    if not isinstance(source, Tensor):
+        number, error = to_operand(source, call.arithmetic, target)
+        whole = torch.full(place.shape, float(number), dtype=torch.float64, device=place.device)
+        source = call.make(whole, None if error is None else torch.full_like(whole, float(error)))
+    return _reduce(call, target, source, kind, True, dim, place)
+
+
 @rule("index_reduce")
 def reduce_at_rows(call: Call) -> Any:
     """As `scatter_reduce`, whole slices at a time."""
     target, dim, index, source = call.args[:4]
     if is_uncertain(index):
         return generic(call)
-    if not source.dim():
-        return generic(call)
+    if not source.dim() or not target.dim():
+        rows = (call.follow(x).reshape(1) for x in (target, source))
+        index = to_value(index).reshape(1)
+        call = call.with_changes(next(rows), 0, index, next(rows), *call.args[4:], **call.kwargs)
+        return reduce_at_rows(call).reshape(target.shape)
     shape = [1] * source.dim()
     shape[dim] = -1
     spread = to_value(index).long().reshape(shape).expand(source.shape)
