@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,22 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 Bilinear = Callable[[Tensor, Tensor], Tensor]
+# Elements of one line that are looked at first, for whether at most one is not 0.
+_LOOKED_AT = 16
 
 
-def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: int) -> Bounded:
+def contract(
+    evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: int, by_rows: bool = False
+) -> Bounded:
     """Value and error of a bilinear `function` that sums `terms` products per element.
 
     e = |A| e_B + e_A (|B| + e_B) + g(K) u (|A| + e_A)(|B| + e_B) + K omega, where e_A and e_B include the
-    permitted operand roundings.
+    permitted operand roundings. For one product per element, the others being 0 for certain, g is that of the
+    product alone, and there is no rounding where it is representable (rule 8).
+
+    Args:
+        by_rows: the sum runs over the last dim of a and the last but one (or only) of b, and nothing but these
+            products is ever added: not so for convolutions, of which Winograd's algorithm mixes elements.
     """
     arithmetic = evaluation.arithmetic
     if arithmetic.operand_rounding and not all(type(x) is not Bounded or x.raw for x in (a, b)):
@@ -35,11 +45,20 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
     extent = _extent(arithmetic, (value_a, error_a), (value_b, error_b), terms)
     size_a, size_b = value_a.abs(), value_b.abs()
     growth, flush = arithmetic.contraction_share(terms), terms * arithmetic.sum_underflow
+    single = by_rows and (
+        (error_a is None and has_single_entries(value_a, -1))
+        or (error_b is None and has_single_entries(value_b, max(-2, -value_b.dim())))
+    )
+    if single:
+        growth, flush = min(growth, _single_share(arithmetic)), arithmetic.sum_underflow
     if error_a is None and error_b is None:
         error = function(size_a, size_b)
         if extent is None and _overflows(arithmetic, error):
             return evaluation.make(value, careful_contraction(arithmetic, function, a, b, value, terms))
-        exact = _certify(arithmetic, value_a, value_b, error, growth, flush)
+        if single:
+            exact = _certify_products(arithmetic, error, growth, flush)
+        else:
+            exact = _certify(arithmetic, value_a, value_b, error, growth, flush)
         mark(value, None if exact else error, extent)
         return evaluation.make(value, None if exact else error)
     if error_b is not None:
@@ -126,6 +145,41 @@ def _certify(arithmetic: Arithmetic, a: Tensor, b: Tensor, total: Tensor, growth
         return True
     exact = total <= limit
     total.mul_(growth).add_(flush).masked_fill_(exact, 0.0)
+    return False
+
+
+def has_single_entries(x: Tensor, dim: int) -> bool:
+    """Whether no line along a dim holds more than one number that is not 0.
+
+    The start of one line tells almost always that it does.
+    """
+    line = x.movedim(dim, -1) if dim != -1 else x
+    start = line
+    while start.dim() > 1:
+        if start.shape[0] == 0:
+            return False
+        start = start[0]
+    if sum(number != 0 for number in start[:_LOOKED_AT].tolist()) > 1:
+        return False
+    return line.numel() > 0 and int((line != 0).sum(-1).amax()) <= 1
+
+
+def _single_share(arithmetic: Arithmetic) -> float:
+    """What one product loses: it is rounded or truncated as it is added to zeros, and then to the result."""
+    return 2.0 * max(arithmetic.contraction_roundoff, arithmetic.unit_roundoff)
+
+
+def _certify_products(arithmetic: Arithmetic, size: Tensor, growth: float, flush: float) -> bool:
+    """Turn the magnitudes of single products into their rounding errors; true if none has any (rule 8)."""
+    exact = (size >= arithmetic.sum_underflow) | (size == 0)
+    if arithmetic.compute is None:
+        exact = size == 0
+    else:  # no more significant bits than the accumulator has
+        bits = 1 + round(math.log2(arithmetic.exact_quanta(contraction=True)))
+        exact &= (size.view(torch.int64) & ((1 << (53 - bits)) - 1)) == 0
+    if bool(exact.all()):
+        return True
+    size.mul_(growth).add_(flush).masked_fill_(exact, 0.0)
     return False
 
 

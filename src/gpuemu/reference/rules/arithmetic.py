@@ -125,4 +125,6 @@ def on_integers(call: Call) -> Any:
     value = call.func(*(a.value if type(a) is Bounded else a for a in call.args), **call.kwargs)
     operands = [to_operand(a) for a in call.args]
     followed = elementwise(call.evaluation, lambda *v: call.func(*v, **call.kwargs).double(), operands, EXACT)
-    return value if followed.error is None else call.make(value, followed.error)
+    if followed.error is None:
+        return value
+    return call.make(value, followed.error > 0 if value.dtype == torch.bool else followed.error)
