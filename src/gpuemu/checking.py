@@ -37,7 +37,7 @@ from gpuemu.run.guards import FOR_STRANGERS, GUARDS
 from gpuemu.run.worker import Limits, Loaded, WorkerCaller
 from gpuemu.shrink import shrink as shrink_case
 from gpuemu.store.sqlite import Store, make_run_id
-from gpuemu.subject import Subject, inline_caller, resolve
+from gpuemu.subject import Subject, hide, inline_caller, resolve
 
 Progress = Callable[[int, int, Record], None]
 DEFAULT_BUDGET = 64
@@ -111,7 +111,7 @@ def check(
         worker = None
         if isolated:
             limits = Limits(timeout_s=timeout_s)
-            worker = stack.enter_context(WorkerCaller(device, limits, _make_folder(store), protect))
+            worker = stack.enter_context(WorkerCaller(device, limits, hide(_make_folder(store), kernel), protect))
             worker.start()
         subject = resolve(kernel, op, device, backward, worker)
         relations_of(subject.op)  # an unknown name is said before anything runs
@@ -284,16 +284,16 @@ def _make_run(
     )
 
 
-def _make_folder(store: bool | Path) -> tuple[Path, ...]:
+def _make_folder(store: bool | Path) -> Path | None:
     """The folder of the store, made if need be, so that it can be hidden from a worker."""
     if store is False:
-        return ()
+        return None
     folder = environment.get_store_path() if store is True else store
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{folder}: cannot be made: {error.strerror}") from error
-    return (folder,)
+    return folder
 
 
 class Kept:

@@ -13,7 +13,7 @@ from gpuemu.model.record import BACKWARD_OF, WORKER, Record, Run
 from gpuemu.relating import judge_alone, relate
 from gpuemu.run.worker import WorkerCaller
 from gpuemu.store.sqlite import Store
-from gpuemu.subject import Subject, resolve
+from gpuemu.subject import Subject, hide, resolve
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def replay(run_id: str, case_id: str, store: Path | None = None, device: str | N
     device = device or run.device
     require_device(device)
     with ExitStack() as stack:
-        worker = stack.enter_context(WorkerCaller(device, hidden=(folder,))) if run.mode == WORKER else None
+        worker = stack.enter_context(WorkerCaller(device, hidden=hide(folder, run.target))) if run.mode == WORKER else None
         subject = find_subject(run, device, worker)
         loaded, caller = subject.load(device, worker)
         campaign = make_campaign(

@@ -25,6 +25,7 @@ from gpuemu.relating import judge_alone, relate
 from gpuemu.replay import find_subject
 from gpuemu.run.worker import Limits, WorkerCaller
 from gpuemu.store.sqlite import Store
+from gpuemu.subject import hide
 
 
 def resume(
@@ -57,7 +58,7 @@ def resume(
         guards, limits = tuple(request.pop("guards")), Limits(timeout_s=request.pop("timeout_s"))
         worker = None
         if run.mode == WORKER:
-            worker = stack.enter_context(WorkerCaller(run.device, limits, (folder,), protect))
+            worker = stack.enter_context(WorkerCaller(run.device, limits, hide(folder, run.target), protect))
         subject = find_subject(run, run.device, worker)
         loaded, caller = subject.load(run.device, worker)
         if subject.digest_source(loaded) != run.source_digest:

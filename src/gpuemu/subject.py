@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from gpuemu.candidates import backward as backward_candidate
@@ -79,6 +80,14 @@ class Subject:
 def inline_caller(candidate: Candidate, device: str) -> InlineCaller:
     """Calls a candidate in this process with what its tier needs."""
     return InlineCaller(candidate, loader.tier_scope(device, candidate), loader.tier_watch(device, candidate))
+
+
+def hide(store: Path | None, target: str) -> tuple[Path, ...]:
+    """What a worker must not see: the store's folder, unless the kernel's own file lies in it."""
+    if store is None or _is_corpus_name(target):
+        return () if store is None else (store,)
+    path = parse_target(target).path
+    return () if path is not None and path.is_relative_to(store.resolve()) else (store,)
 
 
 def resolve(

@@ -53,7 +53,7 @@ def test_every_case_has_a_record_though_one_call_in_a_hundred_crashes(kernel: st
     op, plan = get_op("relu"), make_long_plan(CASES)
     assert len(plan.cases) == CASES
     statuses: dict[str, int] = {}
-    with WorkerCaller(hidden=(tmp_path,)) as caller, Store(tmp_path / "store") as store:
+    with WorkerCaller(hidden=()) as caller, Store(tmp_path / "store") as store:
         loaded = caller.load(Job(f"{kernel}::relu", op=op.name, inputs=("x",)))
         store.open_run(make_run("run"))
         for record in make_campaign(op, loaded, "cpu", caller=caller).run(plan):

@@ -14,8 +14,11 @@ from gpuemu.model.observation import CandidateException, Crash, GuardFinding
 if TYPE_CHECKING:
     from gpuemu.run.guards.red_zone import ArenaPlan
 
-PATTERNS = ("nan", "large")
-"""What uninitialised memory and red zones hold, in turn from call to call: NaN, and 1e30."""
+PATTERNS = ("nan", "large", "large", "nan")
+"""What uninitialised memory and red zones hold in the first, second, ... call: NaN, or 1e30.
+
+Not in turn, so that a kernel which is wrong in every other call does not look as if it followed them.
+"""
 
 
 @dataclass(frozen=True)

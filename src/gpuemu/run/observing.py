@@ -15,7 +15,7 @@ import torch
 from gpuemu.model.observation import REPEATS, GuardFinding, Observation, Slice
 from gpuemu.model.op import Contract
 from gpuemu.run.calling import PATTERNS, Caller, Manner, Placed, Returned
-from gpuemu.run.guards import SEEN_BESIDE, alias, batch_invariance, mutation, poison, red_zone, repeat
+from gpuemu.run.guards import SEEN_BESIDE, alias, batch_invariance, mutation, poison, red_zone, repeat, state
 
 Inputs = Mapping[str, torch.Tensor]
 
@@ -71,6 +71,8 @@ class Observer:
                 observed = replace(observed, idle_outputs=self._call_idle())
             if fresh is not None:
                 observed = replace(observed, fresh=self._call_fresh(fresh))
+        if observed.repeats:  # numbers that it drew are best told by what they did
+            findings = [finding for finding in findings if finding is None or finding.guard != state.NAME]
         seen = tuple(dict.fromkeys(finding for finding in findings if finding is not None))
         return replace(observed, findings=seen)
 
@@ -130,8 +132,8 @@ class Observer:
                 break
             if not repeat.all_same_bits(observed.outputs, again.outputs):
                 different[number] = again.outputs
-                if "poison" in self._guards and number == 2 and 2 * len(PATTERNS) > last:
-                    last = 2 * len(PATTERNS)  # each pattern twice
+                if "poison" in self._guards and number == 2 and last < len(PATTERNS):
+                    last = len(PATTERNS)  # each pattern twice
         if "poison" in self._guards and different:
             findings.append(poison.judge(_by_call(observed.outputs, different, number)))
         return replace(observed, calls=number, repeats=different), findings
