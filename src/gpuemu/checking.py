@@ -92,7 +92,8 @@ def check(
         timeout_s: how long a worker may take over a call. protect: False switches off what the system
             offers against a hostile kernel (`gpuemu doctor` lists it).
         audit: judge the same outputs by other projects' rules too; no verdict changes.
-        guards: None takes those of the tier; without_guards: leaves some of them out. store: True keeps records under `.gpuemu`, a path elsewhere.
+        guards: None takes those of the tier; without_guards: leaves some of them out. store: True keeps
+            records under `.gpuemu`, a path elsewhere.
         shrink: make the first failing case smaller. progress: called after each case.
 
     Raises:
@@ -111,14 +112,16 @@ def check(
         worker = None
         if isolated:
             limits = Limits(timeout_s=timeout_s)
-            worker = stack.enter_context(WorkerCaller(device, limits, hide(_make_folder(store), kernel), protect))
+            worker = stack.enter_context(
+                WorkerCaller(device, limits, hide(_make_folder(store), kernel), protect)
+            )
             worker.start()
         subject = resolve(kernel, op, device, backward, worker)
         relations_of(subject.op)  # an unknown name is said before anything runs
         loaded, caller = subject.load(device, worker)
         # Drawn only now: whatever an import does, it cannot know it.
         seed = secrets.randbits(63) if seed is None else seed
-        request = {
+        request: dict[str, Any] = {
             "budget": budget, "dtypes": dtypes, "layouts": layouts, "value_classes": value_classes,
             "block_sizes": subject.read_blocks(), "exact": value_classes is None and is_exact(subject.op),
         }  # fmt: skip
@@ -149,7 +152,10 @@ def check(
 def run_plan(
     campaign: Campaign, plan: Plan, kept: Kept, done: Sequence[Record], progress: Progress | None
 ) -> list[Record]:
-    """Run the cases of a plan that have no record yet, each kept before the next starts: all records in order."""
+    """Run the cases of a plan that have no record yet, each kept before the next starts.
+
+    Returns: all records, those of before included, in the plan's order.
+    """
     records = {record.index: record for record in done}
     for record in campaign.run(plan, skip=records.keys()):
         kept.append(record)

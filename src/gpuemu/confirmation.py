@@ -42,7 +42,7 @@ def confirm(campaign: Campaign, case: Case, observation: Observation, verdict: V
     if verdict.kind == "guard:repeat":
         return replace(verdict, kind=Kind.NONDETERMINISTIC)
     if verdict.kind == "guard:poison" and not case.is_contiguous:
-        # What it read were the gaps of a layout that it takes for another, if the same values are right without.
+        # It read the gaps of a layout that it takes for another, if the same values are right without them.
         alone = _judge_again(campaign, make_contiguous(case)).status is Status.PASS
         return replace(verdict, kind=Kind.LAYOUT, message=_layout_message(case)) if alone else verdict
     if verdict.kind not in _VALUE_KINDS:

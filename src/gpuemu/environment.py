@@ -47,7 +47,7 @@ def snapshot() -> dict[str, str]:
 
 
 def make_worker_environment(scratch: str) -> dict[str, str]:
-    """The environment of a candidate's process: what tools need, with caches and temporary files in `scratch`."""
+    """The environment of a candidate's process: what tools need; caches and temporary files go to `scratch`."""
     kept = {
         name: value
         for name, value in os.environ.items()

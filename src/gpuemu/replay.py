@@ -57,7 +57,11 @@ def replay(run_id: str, case_id: str, store: Path | None = None, device: str | N
     device = device or run.device
     require_device(device)
     with ExitStack() as stack:
-        worker = stack.enter_context(WorkerCaller(device, hidden=hide(folder, run.target))) if run.mode == WORKER else None
+        worker = (
+            stack.enter_context(WorkerCaller(device, hidden=hide(folder, run.target)))
+            if run.mode == WORKER
+            else None
+        )
         subject = find_subject(run, device, worker)
         loaded, caller = subject.load(device, worker)
         campaign = make_campaign(

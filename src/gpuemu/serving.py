@@ -19,7 +19,7 @@ from gpuemu.run.callee import Callee
 from gpuemu.run.calling import Manner, Returned
 from gpuemu.run.channel import Channel, ChannelClosedError
 from gpuemu.run.guards import red_zone
-from gpuemu.run.protections import NAMES, Protections
+from gpuemu.run.protections import UNPROTECTED
 from gpuemu.run.shared_memory import SharedMemory
 from gpuemu.run.worker import OP_OBJECT
 
@@ -28,13 +28,11 @@ def serve(channel: Channel, outputs: int, output_bytes: int, policy: sandbox.Pol
     """Answer the judge until it closes the channel.
 
     Args:
-        outputs: the file of the memory for outputs, of `output_bytes`. policy: None leaves the process unconfined.
+        outputs: the file of the memory for outputs, of `output_bytes`. policy: None leaves it unconfined.
     """
     memory = SharedMemory(output_bytes, outputs)
     memory.close()
-    protections = (
-        Protections.none(NAMES, "switched off") if policy is None else sandbox.confine(policy)
-    )
+    protections = UNPROTECTED if policy is None else sandbox.confine(policy)
     server = _Server(memory.bytes)
     try:
         while True:
@@ -93,9 +91,7 @@ class _Server:
         plan = red_zone.ArenaPlan.from_json(message["plan"])
         shared = self._inputs[: plan.size_bytes]
         arena = shared if self._device == "cpu" else self._copy_to_device(shared)
-        manner = Manner(
-            message["pattern"], tuple(message["guards"]), message["launching"], message["may_draw"]
-        )
+        manner = Manner(message["pattern"], tuple(message["guards"]), message["launching"], message["may_draw"])
         returned = self._callee.call(red_zone.views(arena, plan), message["params"], manner)
         if self._device == "cpu":
             return answer.write(returned, self._outputs)

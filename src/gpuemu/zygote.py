@@ -17,7 +17,7 @@ from typing import Any
 
 from gpuemu.run import sandbox
 from gpuemu.run.channel import Channel, ChannelClosedError
-from gpuemu.run.protections import NAMES, Protections
+from gpuemu.run.protections import UNPROTECTED
 
 CHECK_MEMORY_S = 0.05
 
@@ -28,9 +28,7 @@ def main(arguments: list[str]) -> None:
     order = control.receive()
     policy = sandbox.Policy(**order["policy"])
     protect = order["protect"] is True
-    protections = (
-        sandbox.isolate(policy) if protect else Protections.none(NAMES, "switched off")
-    )
+    protections = sandbox.isolate(policy) if protect else UNPROTECTED
     _preload()
     control.send({"ready": protections.to_json()})
     with contextlib.suppress(ChannelClosedError):
@@ -62,10 +60,10 @@ class _Zygote:
         while True:
             message = self._control.next_message()
             if message is None:
-                readable, _, _ = select.select([self._control, self._wake], [], [])
+                readable, _, _ = select.select([self._control.socket, self._wake], [], [])
                 if self._wake in readable:
                     self._reap()
-                if self._control in readable:
+                if self._control.socket in readable:
                     self._control.read()
             elif "start" in message:
                 self._start(message)

@@ -64,7 +64,7 @@ def test_every_case_has_a_record_though_one_call_in_a_hundred_crashes(kernel: st
     for record in records:
         name = str(record.verdict.kind or record.verdict.status)
         statuses[name] = statuses.get(name, 0) + 1
-    print(f"{len(records)} records of {CASES} cases, {restarts} restarts: {statuses}", file=sys.stderr)
+    sys.stderr.write(f"{len(records)} records of {CASES} cases, {restarts} restarts: {statuses}\n")
     assert [record.index for record in records] == list(range(CASES))
     assert all(is_right_or_lost(record) for record in records)
     assert restarts >= CASES / 200
@@ -79,7 +79,7 @@ def is_right_or_lost(record: Record) -> bool:
 @pytest.mark.slow
 def test_a_judge_killed_at_any_moment_loses_nothing_and_repeats_nothing(kernel: str, tmp_path: Path) -> None:
     store = tmp_path / ".gpuemu"
-    chance = random.Random(4)
+    chance = random.Random(4)  # noqa: S311
     told: list[int] = []
     for moment in range(MOMENTS):
         reading, writing = os.pipe()
@@ -98,7 +98,7 @@ def test_a_judge_killed_at_any_moment_loses_nothing_and_repeats_nothing(kernel: 
             assert set(told) <= set(kept)
         assert len(told) == len(set(told)), "a case with a record was run again"
     report = resume("latest", store=store)
-    print(f"{MOMENTS} kills, {len(set(told))} cases reported before the last of them", file=sys.stderr)
+    sys.stderr.write(f"{MOMENTS} kills, {len(set(told))} cases reported before the last of them\n")
     assert report.passed
     assert [record.index for record in report.records] == list(range(BUDGET))
 

@@ -66,7 +66,7 @@ def tier_scope(device: str, candidate: Candidate | None = None) -> Callable[[], 
 def tier_watch(device: str, candidate: Candidate) -> Callable[[Any], AbstractContextManager[Any]]:
     """Makes the context that watches a candidate's kernels run, of a `gpuemu.run.calling.Manner`."""
     del device, candidate
-    return lambda manner: nullcontext()
+    return lambda _: nullcontext()
 
 
 def read_blocks(text: str) -> tuple[int, ...]:

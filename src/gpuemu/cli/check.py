@@ -63,13 +63,13 @@ _CONFIGURED = {
 @click.option("--repeats", type=click.IntRange(1), default=REPEATS, show_default=True, metavar="N",
               help="Call the kernel N times on the inputs of each case; the calls must agree.")  # fmt: skip
 @click.option("--runner", type=click.Choice([WORKER, INLINE]), metavar="R",
-              help="worker (default): in a process that knows no answer; inline: in this one, if you trust it.")  # fmt: skip
+              help="worker (default): in a process that knows no answer; inline: in this one.")  # fmt: skip
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
               help="How long the worker may take over a call (default 60).")  # fmt: skip
 @click.option("--no-guard", "without_guards", multiple=True, type=click.Choice(GUARDS), metavar="NAME",
               help=f"Leave a guard out: {', '.join(GUARDS)}; may be repeated.")  # fmt: skip
 @click.option("--protect/--no-protect", default=True,
-              help="Use what the system offers against a hostile kernel (default; see `gpuemu doctor`).")  # fmt: skip
+              help="Use what the system offers against hostile kernels (default).")  # fmt: skip
 @click.option("--shrink/--no-shrink", default=True, help="Make the first failing case small (default).")
 @click.option("--store/--no-store", default=True, help="Keep a record of every case (default).")
 @click.option("--strict/--no-strict", default=None, help="Let suspicious and nan_semantics count as failures.")

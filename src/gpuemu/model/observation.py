@@ -25,7 +25,7 @@ class CandidateException:
 
 @dataclass(frozen=True)
 class Crash:
-    """The candidate's process gave no answer. kind: one of `Kind`'s crash, hang, memory, output_size, protocol."""
+    """The candidate's process gave no answer. kind: `Kind`'s crash, hang, memory, output_size or protocol."""
 
     kind: str
     message: str

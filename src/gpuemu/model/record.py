@@ -58,10 +58,10 @@ class Run:
     """A campaign's header: what was checked, how, and where.
 
     op_target: how to find the op again (a built-in name or file.py::name, after `BACKWARD_OF` if the kernel's
-    own backward pass was checked). mode: `INLINE` runs share the
-    judge's process and say so; of a `WORKER`, protections are those in force. contract: every promise that the kernel was held to, defaults included.
+    own backward pass was checked). mode: `INLINE` runs share the judge's process and say so; of a `WORKER`,
+    protections are those in force. contract: every promise that the kernel was held to, defaults included.
     rigorous, repeats, constants: as in `gpuemu.campaign.Settings`. reference: whether one was evaluated.
-    request: what the plan was made from, with the guards and the time per call, so that the run can be resumed.
+    request: what the plan was made from, with the guards and the time per call, so that it can be resumed.
     """
 
     id: str

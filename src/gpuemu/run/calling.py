@@ -52,8 +52,8 @@ class Returned:
 class Placed:
     """Inputs laid out in the memory that a candidate will see.
 
-    arena: all of it as bytes, red zones included. plan: where each input lies. views: the inputs, on the side of
-    whoever placed them; what a call writes to them shows there afterwards.
+    arena: all of it as bytes, red zones included. plan: where each input lies. views: the inputs, on the side
+    of whoever placed them; what a call writes to them shows there afterwards.
     """
 
     arena: torch.Tensor

@@ -28,7 +28,7 @@ class InlineCaller:
         self._placed: Placed | None = None
 
     def place(self, inputs: Inputs, pattern: str) -> Placed:
-        """Copy inputs into memory of their own with red zones; the same memory as before if they fit it alike."""
+        """Copy inputs into memory with red zones; the same as before, if they lie alike."""
         plan = red_zone.plan_arena(inputs)
         placed = self._placed
         if placed is None or placed.plan != plan:
@@ -40,7 +40,7 @@ class InlineCaller:
         return placed
 
     def call(self, placed: Placed, params: Mapping[str, Any], manner: Manner) -> Returned:
-        """Call the candidate; outputs are copies, since a later call may write into what an earlier one gave."""
+        """Call the candidate; outputs are copies, since a later call may write into an earlier one's."""
         returned = self._callee.call(placed.views, params, manner)
         return replace(returned, outputs=tuple(output.clone() for output in returned.outputs))
 

@@ -88,3 +88,6 @@ class Protections:
     def from_json(document: Mapping[str, Any]) -> Protections:
         """The inverse of `to_json`."""
         return Protections(tuple(document["active"]), dict(document["missing"]))
+
+
+UNPROTECTED = Protections.none(NAMES, "switched off")

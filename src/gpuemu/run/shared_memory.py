@@ -1,7 +1,7 @@
-"""Memory that the judge and a candidate's process share: bytes without a name, of a size that neither can change.
+"""Memory that the judge and a candidate's process share: bytes without a name, of a size that stays.
 
 Sealed against shrinking, so that a candidate cannot take away pages that the judge is reading (that would end
-the judge by SIGBUS), and against growing, so that it cannot fill the machine's memory (memfd_create(2), fcntl(2)).
+the judge by SIGBUS), and against growing, so that it cannot fill the machine's memory (fcntl(2), F_ADD_SEALS).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The blind worker: a candidate in a process of its own, which gets inputs and gives bytes, and knows no answer.
+"""The blind worker: a candidate in a process of its own, which gets inputs, gives bytes and knows no answer.
 
-The judge starts a *zygote* (`gpuemu.zygote`): it shuts itself off from the machine, imports torch and nothing of
-the candidate, and forks a worker whenever it is told to. The worker imports the candidate and answers calls.
+The judge starts a *zygote* (`gpuemu.zygote`): it shuts itself off from the machine, imports torch and nothing
+of the candidate, and forks a worker whenever it is told to. The worker imports the candidate and answers calls.
 Expected values, tolerances and the seed are in neither: they never leave this process. A worker that crashes,
 hangs or answers with something that is no answer is ended, with everything that it started, and the next call
 finds a new one.
@@ -63,8 +63,8 @@ class Limits:
 class Job:
     """What a worker is to load: what its import needs to know, and nothing of what it is judged by.
 
-    op, inputs, params: names, to compare its signature with; None for the op leaves that out. gradients: names of the
-    inputs whose gradients its own backward pass is to give; empty for the kernel itself.
+    op, inputs, params: names, to compare its signature with; None for the op leaves that out. gradients: names
+    of the inputs whose gradients its own backward pass is to give; empty for the kernel itself.
     """
 
     target: str
@@ -82,8 +82,8 @@ OP_OBJECT = "object"
 class Loaded:
     """What a worker says of the candidate that it imported.
 
-    op: the name in its mark; a mark that holds an `Op` itself is `OP_OBJECT`. proposals: built-in ops whose call
-    fits its signature, where neither job nor mark names one.
+    op: the name in its mark; a mark that holds an `Op` itself is `OP_OBJECT`. proposals: built-in ops whose
+    call fits its signature, where neither job nor mark names one.
     """
 
     name: str
@@ -249,10 +249,10 @@ class WorkerCaller:
                 if left <= 0:
                     self._stop()
                     return Crash(Kind.HANG, f"no answer within {timeout_s:g} s"), {}
-                readable, _, _ = select.select([worker, zygote.output], [], [], left)
+                readable, _, _ = select.select([worker.socket, zygote.output], [], [], left)
                 if zygote.output in readable:
                     zygote.drain()
-                if worker in readable:
+                if worker.socket in readable:
                     with contextlib.suppress(BlockingIOError):
                         worker.read()
         except ChannelClosedError:

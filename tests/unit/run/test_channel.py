@@ -79,9 +79,7 @@ def test_silence_is_a_timeout(ends: tuple[Channel, Channel]) -> None:
         struct.pack("<I", 100_000) + b"[" * 100_000,
     ],
 )
-def test_what_is_no_message_is_refused_before_it_is_believed(
-    ends: tuple[Channel, Channel], data: bytes
-) -> None:
+def test_what_is_no_message_is_refused(ends: tuple[Channel, Channel], data: bytes) -> None:
     ends[0].socket.send(data)
     with pytest.raises(MalformedMessageError):
         ends[1].receive()

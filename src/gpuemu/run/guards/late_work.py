@@ -1,8 +1,8 @@
 """Work that goes on after the call has returned (HACKS.md 33 and 34; ORACLE.md section 12.9).
 
-On a device the first read is a copy queued on the caller's current stream, as a consumer's kernel would be; then
-the device is waited for and read again. On the CPU the second read waits a little if the call left threads
-behind. Both reads must agree.
+On a device the first read is a copy queued on the caller's current stream, as a consumer's kernel would be;
+then the device is waited for and read again. On the CPU the second read waits a little if the call left
+threads behind. Both reads must agree.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.dlpack import from_dlpack
 
 from gpuemu.model.observation import GuardFinding
 from gpuemu.run.guards.repeat import all_same_bits
@@ -32,14 +33,14 @@ _ALLOCATORS = frozenset(
 )  # fmt: skip
 
 
-class Poison(TorchDispatchMode):
+class Poison(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While active, gives uninitialised allocations poison and red zones; `findings` says which were overrun.
 
     pattern: "nan" or "large".
     """
 
     def __init__(self, pattern: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._pattern = pattern
         self._watched: list[tuple[torch.Tensor, torch.Tensor, str]] = []
 
@@ -71,7 +72,7 @@ class Poison(TorchDispatchMode):
         whole = torch.empty(padded + 2 * ZONE_BYTES, dtype=torch.uint8, device=result.device)
         _paint(whole, result.dtype, self._pattern)
         # Through DLPack, so that the storage is the part alone: nothing of a candidate's sees the zones.
-        alone = torch.from_dlpack(whole[ZONE_BYTES : ZONE_BYTES + size_bytes])
+        alone = from_dlpack(whole[ZONE_BYTES : ZONE_BYTES + size_bytes])
         guarded = torch.empty(0, dtype=result.dtype, device=result.device)
         guarded.set_(alone.untyped_storage(), alone.storage_offset(), result.shape, result.stride())
         text = f"{tuple(result.shape)} {str(result.dtype).removeprefix('torch.')} buffer{_place()}"
@@ -123,7 +124,7 @@ def poison_free_memory(device: str, pattern: str) -> None:
     """Fill the free blocks of CUDA's caching allocator, which may hold what an earlier owner left there."""
     torch.cuda.synchronize(device)
     held = []
-    for segment in torch.cuda.memory_snapshot():
+    for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
         for block in segment["blocks"]:
             if block["state"] == "inactive":
                 held.append(torch.empty(block["size"], dtype=torch.uint8, device=device))

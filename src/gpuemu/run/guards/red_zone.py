@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from gpuemu.dtypes import dtype_name
 from gpuemu.model.observation import GuardFinding
@@ -30,9 +31,9 @@ LARGE = 1e30
 class Place:
     """Where one input lies: its storage in the arena, its elements in the storage.
 
-    offset_bytes, storage_bytes: of the storage. shape, strides, storage_offset: in elements. fill: what its gaps
-    and zones hold if its elements are no floats: its own largest element, since a number out of an index's
-    range would make a kernel crash where it only misplaces.
+    offset_bytes, storage_bytes: of the storage. shape, strides, storage_offset: in elements. fill: what its
+    gaps and zones hold if its elements are no floats: its own largest element, since a number out of an
+    index's range would make a kernel crash where it only misplaces.
     """
 
     name: str
@@ -59,23 +60,24 @@ class ArenaPlan:
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> ArenaPlan:
         """The plan of a document written by `to_json`."""
-        places = (Place(*(tuple(v) if isinstance(v, list) else v for v in row)) for row in document["places"])
-        return ArenaPlan(tuple(places), int(document["size_bytes"]))
+        places = tuple(
+            Place(name, dtype, offset, size, tuple(shape), tuple(strides), storage_offset, fill)
+            for name, dtype, offset, size, shape, strides, storage_offset, fill in document["places"]
+        )
+        return ArenaPlan(places, int(document["size_bytes"]))
 
 
 def plan_arena(inputs: Mapping[str, torch.Tensor]) -> ArenaPlan:
-    """Place each input's storage in an arena, with a zone before the first, between any two and after the last."""
+    """Place each input's storage in an arena, with zones around and between them."""
     places, end = [], 0
     for name, tensor in inputs.items():
         storage_bytes = tensor.untyped_storage().nbytes()
         zone = _zone_bytes(tensor)
         start = _aligned(end + zone)
-        places.append(
-            Place(
-                name, dtype_name(tensor.dtype), start, storage_bytes, tuple(tensor.shape), tensor.stride(),
-                tensor.storage_offset(), _integer_fill(tensor),
-            )  # fmt: skip
-        )
+        strides, offset = tuple(map(int, tensor.stride())), int(tensor.storage_offset())
+        filling = _integer_fill(tensor)
+        shape, dtype = tuple(tensor.shape), dtype_name(tensor.dtype)
+        places.append(Place(name, dtype, start, storage_bytes, shape, strides, offset, filling))
         end = start + storage_bytes + zone
     return ArenaPlan(tuple(places), _aligned(max(end, ALIGNMENT_BYTES)))
 
@@ -108,13 +110,13 @@ def views(arena: torch.Tensor, plan: ArenaPlan) -> dict[str, torch.Tensor]:
     for place in plan.places:
         storage = arena[place.offset_bytes : place.offset_bytes + place.storage_bytes]
         # Through DLPack, so that the storage is the part alone and not the arena.
-        alone = torch.from_dlpack(storage.detach()) if place.storage_bytes else torch.empty_like(storage)
+        alone = from_dlpack(storage.detach()) if place.storage_bytes else torch.empty_like(storage)
         found[place.name] = _view(alone, place)
     return found
 
 
 def compare(arena: torch.Tensor, before: torch.Tensor, plan: ArenaPlan) -> GuardFinding | None:
-    """The finding, if bytes outside every storage differ from what they were: which input's, and how far off."""
+    """The finding, if bytes outside every storage changed: next to which input, and how far off."""
     changed = (arena != before).nonzero().view(-1).cpu()
     for place in plan.places:
         inside = (changed >= place.offset_bytes) & (changed < place.offset_bytes + place.storage_bytes)
@@ -135,7 +137,7 @@ def compare(arena: torch.Tensor, before: torch.Tensor, plan: ArenaPlan) -> Guard
 
 
 def _distance(place: Place, byte: int) -> int:
-    """Bytes from a storage to a byte outside it: below 0 before its start, else 1 for the first after its end."""
+    """Bytes from a storage to a byte outside it: -1 for the last before, 1 for the first after."""
     if byte < place.offset_bytes:
         return byte - place.offset_bytes
     return byte - (place.offset_bytes + place.storage_bytes) + 1

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,9 @@ def _functions() -> dict[str, Any]:
     found = {f"torch.{name}": getattr(torch, name) for name in _TORCH_FUNCTIONS}
     found |= {f"torch.Tensor.{name}": torch.Tensor.__dict__.get(name) for name in _TENSOR_METHODS}
     found |= {f"torch.cuda.{name}": getattr(torch.cuda, name) for name in _CUDA_FUNCTIONS}
-    found |= {f"builtins.{name}": getattr(builtins, name) for name in ("isinstance", "type", "open", "abs", "max")}
+    found |= {
+        f"builtins.{name}": getattr(builtins, name) for name in ("isinstance", "type", "open", "abs", "max")
+    }
     found |= {f"time.{name}": getattr(time, name) for name in ("time", "perf_counter", "monotonic")}
     testing = sys.modules.get("torch.testing")
     if testing is not None:
@@ -63,7 +66,7 @@ def _functions() -> dict[str, Any]:
 
 def _process() -> dict[str, Any]:
     return {
-        "working directory": os.getcwd(),
+        "working directory": str(Path.cwd()),
         "environment": environment.snapshot(),
         "path of modules": tuple(sys.path),
         "floating-point subnormals": _keeps_subnormals(),
@@ -72,7 +75,7 @@ def _process() -> dict[str, Any]:
 
 
 def _random() -> dict[str, Any]:
-    state: Any = np.random.get_state()  # noqa: NPY002 - the global generator is what is watched
+    state: Any = np.random.get_state()
     return {
         "torch's random state": torch.random.get_rng_state().numpy().tobytes(),
         "NumPy's random state": (state[1].tobytes(), state[2]),
@@ -132,7 +135,7 @@ def restore(before: State) -> None:
     if torch.get_num_threads() != before["threads of torch"]:
         torch.set_num_threads(before["threads of torch"])
     torch.set_flush_denormal(not before["floating-point subnormals"])
-    if os.getcwd() != before["working directory"]:
+    if str(Path.cwd()) != before["working directory"]:
         os.chdir(before["working directory"])
 
 
