@@ -250,6 +250,7 @@ def shrink_first_failure(campaign: Campaign, records: Sequence[Record]) -> Minim
     failing = [record for record in records if record.verdict.status in (Status.FAIL, Status.ERROR)]
     # An error that a looser profile would cover says least about what is wrong.
     failing.sort(key=lambda record: record.verdict.kind == Kind.PRECISION)
+    failing = [record for record in failing if record.verdict.kind != Kind.HANG]  # each try would take as long
     return shrink_case(campaign, failing[0]) if failing else None
 
 

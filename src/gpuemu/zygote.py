@@ -60,7 +60,8 @@ class _Zygote:
         while True:
             message = self._control.next_message()
             if message is None:
-                readable, _, _ = select.select([self._control.socket, self._wake], [], [])
+                sources: list[Any] = [self._control.socket, self._wake]
+                readable, _, _ = select.select(sources, [], [])
                 if self._wake in readable:
                     self._reap()
                 if self._control.socket in readable:

@@ -112,11 +112,16 @@ def as_tensors(returned: object) -> tuple[tuple[torch.Tensor, ...], str | None]:
         problem = _unreadable(part)
         if problem:
             return (), f"{where} is {problem}, not a plain tensor"
-    return tuple(part.detach().resolve_conj().resolve_neg() for part in parts), None
+    # By the class's own methods, whatever else the tensors carry.
+    plain = (torch.Tensor.detach(part) for part in parts)
+    return tuple(part.resolve_conj().resolve_neg() for part in plain), None
 
 
 def _unreadable(tensor: torch.Tensor) -> str | None:
     """What keeps a tensor's elements from being read as they lie in memory, if anything does."""
+    own = [name for name in vars(tensor) if hasattr(torch.Tensor, name)]
+    if own:  # methods that compute when they are asked (HACKS.md 29)
+        return f"a tensor with a {own[0]!r} of its own"
     if tensor.layout is not torch.strided:
         return f"a tensor of layout {tensor.layout}"
     if tensor.device.type == "meta":

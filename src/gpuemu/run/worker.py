@@ -41,22 +41,28 @@ ZYGOTE = "gpuemu.zygote"
 START_TIMEOUT_S = 120.0  # for torch to be imported on a slow disk
 END_TIMEOUT_S = 5.0
 PRINTED_BYTES = 1 << 16
+HANGS = 3
 SMALLEST_ARENA_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a candidate may use. timeout_s: per call; its import gets `load_timeout_s`.
+    """What a candidate may use.
 
-    memory_bytes: of address space beyond torch's on the CPU tier, resident on a device's. output_bytes: of all
+    timeout_s: per call; its import has `load_timeout_s`. After `HANGS` calls without an answer a call has a
+    tenth, so that a kernel that never answers does not hold the whole plan up. memory_bytes: of address space beyond torch's on the CPU tier, resident on a device's. output_bytes: of all
     outputs of a call together.
     """
 
     timeout_s: float = 60.0
-    load_timeout_s: float = 120.0
     memory_bytes: int = 8 << 30
     output_bytes: int = 1 << 30
     processes: int = 256
+
+    @property
+    def load_timeout_s(self) -> float:
+        """An import may compile."""
+        return max(30.0, 2 * self.timeout_s)
 
 
 @dataclass(frozen=True)
@@ -117,6 +123,7 @@ class WorkerCaller:
         self._outputs = SharedMemory(self._limits.output_bytes)
         self.protections = Protections((), {})
         self.restarts = 0
+        self._hangs = 0
 
     def __enter__(self) -> WorkerCaller:
         return self
@@ -142,7 +149,7 @@ class WorkerCaller:
             TargetError: it cannot be found or imported, or its signature does not suit the op.
             GpuemuError: no worker can be started.
         """
-        self._job = job
+        self._job, self._hangs = job, 0
         self._stop()
         lost, reply = self._start_worker()
         if lost is not None:
@@ -174,7 +181,9 @@ class WorkerCaller:
             "guards": list(manner.guards), "launching": manner.launching, "may_draw": manner.may_draw,
         }  # fmt: skip
         started = time.perf_counter()
-        lost, reply = self._ask(message, self._limits.timeout_s)
+        timeout_s = self._limits.timeout_s / (1 if self._hangs < HANGS else 10)
+        lost, reply = self._ask(message, timeout_s)
+        self._hangs += lost is not None and lost.kind == Kind.HANG
         if lost is not None:
             return Returned(crash=lost, duration_s=time.perf_counter() - started)
         try:
@@ -249,7 +258,8 @@ class WorkerCaller:
                 if left <= 0:
                     self._stop()
                     return Crash(Kind.HANG, f"no answer within {timeout_s:g} s"), {}
-                readable, _, _ = select.select([worker.socket, zygote.output], [], [], left)
+                sources: list[Any] = [worker.socket, zygote.output]
+                readable, _, _ = select.select(sources, [], [], left)
                 if zygote.output in readable:
                     zygote.drain()
                 if worker.socket in readable:

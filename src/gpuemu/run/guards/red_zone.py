@@ -91,7 +91,8 @@ def fill(arena: torch.Tensor, plan: ArenaPlan, inputs: Mapping[str, torch.Tensor
     before = 0
     for number, (place, tensor) in enumerate(zip(plan.places, inputs.values(), strict=True)):
         last = number == len(plan.places) - 1
-        after = plan.size_bytes if last else place.offset_bytes + place.storage_bytes + SMALLEST_ZONE_BYTES
+        # Up to where the next input's zone begins, at a multiple of every element's size.
+        after = plan.size_bytes if last else _aligned(place.offset_bytes + place.storage_bytes)
         _paint(arena[before : place.offset_bytes], place, pattern)
         end = place.offset_bytes + place.storage_bytes
         _paint(arena[end:after], place, pattern)

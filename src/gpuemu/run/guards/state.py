@@ -7,6 +7,7 @@ what it did there; the judge's process it cannot reach at all.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import os
 import random
 import signal
@@ -37,17 +38,25 @@ def _flags() -> dict[str, Any]:
         "default dtype": torch.get_default_dtype(),
         "grad mode": torch.is_grad_enabled(),
         "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
-        "float32 matmul precision": torch.get_float32_matmul_precision(),
-        "cuda.matmul.allow_tf32": matmul.allow_tf32,
-        "reduced precision of fp16 sums": matmul.allow_fp16_reduced_precision_reduction,
-        "reduced precision of bf16 sums": matmul.allow_bf16_reduced_precision_reduction,
-        "cudnn.allow_tf32": cudnn.allow_tf32,
+        "float32 matmul precision": _read(torch.get_float32_matmul_precision),
+        "cuda.matmul.allow_tf32": _read(lambda: matmul.allow_tf32),
+        "reduced precision of fp16 sums": _read(lambda: matmul.allow_fp16_reduced_precision_reduction),
+        "reduced precision of bf16 sums": _read(lambda: matmul.allow_bf16_reduced_precision_reduction),
+        "cudnn.allow_tf32": _read(lambda: cudnn.allow_tf32),
         "cudnn.benchmark": cudnn.benchmark,
         "cudnn.deterministic": cudnn.deterministic,
         "autocast": torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"),
         "anomaly detection": torch.is_anomaly_enabled(),
         "threads of torch": torch.get_num_threads(),
     }
+
+
+def _read(flag: Callable[[], Any]) -> Any:
+    """A flag's value; torch refuses to tell it while its old and its new spelling disagree."""
+    try:
+        return flag()
+    except RuntimeError:
+        return "set in two ways that disagree"
 
 
 def _functions() -> dict[str, Any]:
@@ -129,9 +138,10 @@ def restore(before: State) -> None:
     torch.set_default_dtype(before["default dtype"])
     torch.set_grad_enabled(before["grad mode"])
     torch.use_deterministic_algorithms(before["deterministic algorithms"])
-    torch.backends.cuda.matmul.allow_tf32 = before["cuda.matmul.allow_tf32"]
-    torch.set_float32_matmul_precision(before["float32 matmul precision"])
-    torch.backends.cudnn.allow_tf32 = before["cudnn.allow_tf32"]
+    with contextlib.suppress(RuntimeError):
+        torch.backends.cuda.matmul.allow_tf32 = before["cuda.matmul.allow_tf32"]
+        torch.set_float32_matmul_precision(before["float32 matmul precision"])
+        torch.backends.cudnn.allow_tf32 = before["cudnn.allow_tf32"]
     if torch.get_num_threads() != before["threads of torch"]:
         torch.set_num_threads(before["threads of torch"])
     torch.set_flush_denormal(not before["floating-point subnormals"])
