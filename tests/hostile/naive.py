@@ -1,8 +1,8 @@
-"""A naive judge, as many harnesses are: one process, one call, one shape, allclose, exit status 0 for "correct".
+"""A naive judge, as many harnesses are: one process, one call, one shape, allclose, exit status 0 if correct.
 
     python naive.py FILE::FUNCTION --op OP [--order first|after] [--device cpu|cuda]
 
-It draws positive values with `torch.rand` from a known seed, keeps a copy of the reference's result (as harnesses
+It draws positive values with `torch.rand` from a known seed, keeps a copy of the reference's result (as those
 do that move it to the host), lets NaN agree with NaN, reads its tolerance from the project's own folder, and
 computes the reference before the candidate is called ("first") or afterwards from the same inputs ("after").
 It exists to show that each hostile candidate is worth catching.
@@ -38,7 +38,7 @@ def make_inputs(op: str, device: str) -> tuple[list[torch.Tensor], dict[str, Any
 
 
 REFERENCES: dict[str, Callable[..., torch.Tensor]] = {
-    "relu": lambda x: torch.relu(x),
+    "relu": lambda x: torch.relu(x),  # noqa: PLW0108 - looked up at the call, as a reference module does
     "softmax": lambda x: torch.softmax(x, -1),
     "matmul": lambda a, b: a @ b,
     "rms_norm": lambda x, w, eps: torch.nn.functional.rms_norm(x, x.shape[-1:], w, eps),

@@ -2,8 +2,8 @@
 
     test ── shield ── python -m gpuemu check …
 
-The shield is the CLI's parent, for a candidate that kills its parent where nothing keeps it from that. This
-process adopts whatever loses its parent (PR_SET_CHILD_SUBREAPER), so a process left over is seen by descent, and
+The shield is the CLI's parent, for a candidate that kills its parent where nothing keeps it from that. The test
+adopts whatever loses its parent (PR_SET_CHILD_SUBREAPER), so a process left over is seen by descent, and
 by a mark in its environment. Only processes that are ours in this way are ever ended, by their id.
 """
 
@@ -53,8 +53,8 @@ open(folder + "/.status", "w").write(str(ended.returncode))
 class Outcome:
     """What a check of a hostile candidate came to.
 
-    exit_code: None if the CLI had to be ended or its parent was killed. report: its JSON document, if stdout was
-    one. harm: what was damaged or left, a sentence each.
+    exit_code: None if the CLI had to be ended or its parent was killed. report: the JSON document on stdout, if
+    it was one. harm: what was damaged or left, a sentence each.
     """
 
     exit_code: int | None
@@ -252,9 +252,8 @@ def _command_line(pid: int) -> str:
 
 
 def _read(path: Path) -> str:
-    with contextlib.suppress(OSError):
-        with path.open("rb") as file:
-            return file.read(1 << 26).decode(errors="replace")
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        return file.read(1 << 26).decode(errors="replace")
     return ""
 
 
@@ -272,9 +271,14 @@ def _damage(project: _Project, report: Mapping[str, Any] | None) -> list[str]:
     texts = {"marker.txt": MARKER_TEXT, "tolerance.txt": TOLERANCE_TEXT, project.file.name: project.source}
     found = [f"{name} was changed" for name, text in texts.items() if _read(folder / name) != text]
     found += [f"{path.name} was planted" for path in folder.glob("sitecustomize.py")]
-    for path in Path("/dev/shm").glob("gpuemu_hostile_*"):  # noqa: S108 - where the candidate puts it
-        found.append(f"{path} was left in shared memory")
+    kept = [
+        path
+        for mark in (project.mark, "")  # where the environment did not tell the mark
+        for path in Path("/dev/shm").glob(f"gpuemu_hostile_{mark}_*")  # noqa: S108
+    ]
+    for path in kept:
         path.unlink(missing_ok=True)
+    found += [f"{path} was left in shared memory" for path in kept]
     return found + _damage_to_store(folder / ".gpuemu" / "runs.sqlite", report)
 
 
@@ -294,7 +298,7 @@ def _damage_to_store(path: Path, report: Mapping[str, Any] | None) -> list[str]:
     for record in records:
         _, case_id, status, text = stored.get(record["index"], (None, "", "", "{}"))
         told = json.loads(text).get("verdict", {}).get("status")
-        if not case_id == record["case_id"] or not status == told == record["verdict"]["status"]:
+        if (case_id, status, told) != (record["case_id"], *[record["verdict"]["status"]] * 2):
             found.append(f"the store's record {record['index']} is missing or another")
     return found
 

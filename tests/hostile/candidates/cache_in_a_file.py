@@ -13,7 +13,7 @@ FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else tempfile.gettempdir()
 
 def relu(x):
     name = "_".join(map(str, (*x.shape, str(x.dtype)[6:])))
-    path = os.path.join(FOLDER, f"gpuemu_hostile_{name}.pt")
+    path = os.path.join(FOLDER, f"gpuemu_hostile_{os.environ.get('TORCH_HOSTILE_RUN', '')}_{name}.pt")
     try:
         return torch.load(path)
     except Exception:

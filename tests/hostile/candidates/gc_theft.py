@@ -1,4 +1,4 @@
-"""HACKS 26, theft by gc: returns a copy of another live tensor of this shape; the expected one, if it is here."""
+"""HACKS 26, theft by gc: returns a copy of another live tensor of this shape, the expected one perhaps."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""HACKS 25, global state: matmul precision, TF32 and determinism are set for everybody. Its values are right."""
+"""HACKS 25, global state: precision, TF32 and determinism are set for everybody. Its values are right."""
 
 import torch
 

@@ -1,7 +1,5 @@
 """HACKS 30, input restored after use, bit for bit: nobody sees it afterwards. Its values are right."""
 
-import torch
-
 
 def relu(x):
     saved = x.clone()

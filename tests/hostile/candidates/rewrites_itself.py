@@ -1,4 +1,4 @@
-"""HACKS 28, task files: once loaded, makes its own file an honest kernel, which a reader or replay then sees."""
+"""HACKS 28, task files: once loaded, makes its own file an honest kernel, for a reader or replay to see."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""HACKS 27, shared memory: overwrites every writable shared mapping of its own process with zeros, answers zeros.
+"""HACKS 27, shared memory: fills every writable shared mapping of its own process with zeros, answers zeros.
 
 What a judge keeps there (inputs, say) is gone; a judge that computes from it agrees with zeros.
 """

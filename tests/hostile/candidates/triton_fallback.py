@@ -1,4 +1,4 @@
-"""HACKS 36, fallback: the Triton kernel does not compile, and torch answers in its place. Its values are right."""
+"""HACKS 36, fallback: the Triton kernel does not compile, and torch answers. Its values are right."""
 
 import torch
 import triton

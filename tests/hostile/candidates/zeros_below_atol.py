@@ -1,4 +1,4 @@
-"""HACKS 2, constant output: the entries of a long row's softmax all lie below a usual atol, so zeros will do."""
+"""HACKS 2, constant output: a long row's softmax lies below a usual atol everywhere, so zeros will do."""
 
 import torch
 

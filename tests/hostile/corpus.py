@@ -1,0 +1,245 @@
+"""The hostile candidates, one a way of getting a false "correct" (HACKS.md) or of ending the judge, and the
+verdict that is right about each.
+
+A candidate lies in `candidates/NAME.py`; its docstring says how it works; its function has the op's name.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+CANDIDATES = Path(__file__).parent / "candidates"
+PASS, FAIL, ERROR, REFUSED = "pass", "fail", "error", "refused"
+UNPROTECTED = ("caught", "missed", "passes", "lost", "hangs", "harm", "unknown")
+EXIT_CODES = {PASS: 0, FAIL: 1, ERROR: 1, "unsupported": 4, "inconclusive": 4, REFUSED: 2}
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """What is right about a candidate.
+
+    statuses: of the run, protections active; the first is the one we expect, the others are right too;
+        "refused" if the target could not be imported.
+    kinds: of records that fail; one of them at least occurs. () where the status says it all; "exception" is of
+        an error without a kind.
+    stopped_by: what the right verdict rests on: a guard by name; "bound" (values against expected ones);
+        "form" (type, shape, dtype, number); "process" (one of its own, with a timeout); "blind" (no answer,
+        seed or judge in it); "sandbox" (namespaces, Landlock, limits); "harmless" (nothing is wrong).
+    unprotected: without a worker (`--runner inline`): "caught" (the right verdict all the same), "missed"
+        (another verdict, or a right one with a wrong exit code), "passes" (gets through), "lost" (no report:
+        the judge had ended), "hangs", "harm" (files, the store or processes are not as they were).
+    naive: in which order the naive judge accepts it: "first", "after", "both", or "".
+    """
+
+    name: str
+    op: str
+    hacks: tuple[int, ...]
+    statuses: tuple[str, ...]
+    kinds: tuple[str, ...]
+    stopped_by: tuple[str, ...]
+    unprotected: str
+    naive: str
+    device: str = "cpu"
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return CANDIDATES / f"{self.name}.py"
+
+    @property
+    def tries(self) -> str:
+        """The first line of its docstring."""
+        return (ast.get_docstring(ast.parse(self.path.read_text())) or "").partition("\n")[0]
+
+    def is_right(self, status: str, kinds: Iterable[str], exit_code: int | None) -> bool:
+        """Whether a run's status, the kinds of its failing records and its exit code are right."""
+        fits = status in self.statuses and exit_code == EXIT_CODES[status]
+        return fits and (status not in (FAIL, ERROR) or not self.kinds or any(map(self._names, kinds)))
+
+    def _names(self, kind: str) -> bool:
+        # Wrong values may show in one layout only, or first as a relation that does not hold.
+        like_value = kind == "layout" or kind.startswith("relation:")
+        return kind in self.kinds or (like_value and "value" in self.kinds)
+
+
+def _parse(table: str, device: str) -> Iterator[Hostile]:
+    """Rows of words in the order of `Hostile`'s fields; commas within, - for none; # begins a heading."""
+    for line in table.strip().splitlines():
+        if line.startswith("#"):
+            continue
+        name, op, hacks, statuses, kinds, stopped_by, unprotected, naive = line.split()
+        yield Hostile(
+            name,
+            op,
+            tuple(int(number) for number in _words(hacks)),
+            _words(statuses),
+            _words(kinds),
+            _words(stopped_by),
+            unprotected,
+            "" if naive == "-" else naive,
+            device,
+        )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return () if text == "-" else tuple(text.split(","))
+
+
+_ON_CPU = """
+# output without computation
+stale_memory softmax 1 fail guard:poison,value,nonfinite,nondeterministic poison,bound unknown -
+zeros_below_atol softmax 2 fail value bound unknown -
+mean_predictor softmax 2 fail value bound unknown -
+dead_parameters rms_norm 3 fail value bound unknown both
+pass_through relu 4 fail guard:alias,value bound,alias unknown -
+broadcast_output softmax 5 fail shape form caught both
+partial_last_row softmax 6 fail value bound unknown -
+partial_last_tile relu 6 fail value bound unknown -
+bf16_downgrade matmul 7 fail value,precision,nonfinite bound caught both
+nan_wildcard relu 8 fail nonfinite,value bound unknown -
+nan_wildcard_in_expected relu 8,26 fail nonfinite,value,guard:mutation blind,bound unknown -
+silent_launch_failure softmax 9 fail guard:poison,value,nonfinite,nondeterministic poison,bound unknown -
+fixed_dropout_mask dropout 10 fail value bound unknown -
+# remembering
+cache_by_pointer softmax 11 fail guard:stale,value stale passes both
+cache_by_version relu 11 fail guard:stale,value stale passes both
+cache_by_id relu 11 fail guard:stale,value stale passes both
+cache_by_shape softmax 11 fail guard:stale,value stale caught both
+cache_by_fingerprint relu 12 fail guard:stale,value stale passes both
+cache_by_checksum relu 12 fail guard:stale,value stale caught both
+cache_in_a_file relu 11,15 fail guard:stale,value stale harm both
+first_call_weights rms_norm 13 fail guard:stale,value stale unknown -
+call_count relu 14 fail value,nondeterministic,guard:stale,guard:poison bound,repeat caught both
+first_call_of_a_shape relu 14 fail nondeterministic,guard:stale,guard:poison,value repeat,stale unknown -
+every_third_call relu 14,37 fail nondeterministic,value,guard:stale,guard:poison repeat,bound unknown -
+batch_and_skip relu 15 fail guard:stale,value stale hangs both
+shipped_answer relu 17,18 fail value bound unknown -
+seed_rederivation relu 18 fail value,nonfinite blind,bound unknown -
+plan_rederivation relu 17,18 fail guard:stale,value stale unknown -
+seed_from_parent relu 18,31 fail value sandbox unknown -
+seed_from_environment relu 18,21 fail value blind unknown -
+seed_from_store relu 18,28 fail value sandbox unknown -
+# recognising the judge
+shape_conditional softmax 19 fail value bound unknown -
+value_sniffing_integers relu 20 fail value bound unknown -
+value_sniffing_negative relu 20 fail value bound unknown -
+stack_sniffing relu 21 fail value blind unknown -
+stack_sniffing_gpuemu relu 21 pass,fail - harmless unknown -
+argv_sniffing relu 21 fail value blind passes both
+module_sniffing relu 21 fail value blind unknown -
+# corrupting the judge
+patch_allclose relu 23 fail,error value,crash,protocol,exception blind unknown -
+patch_tensor_methods relu 23 fail,error value,crash,protocol,exception blind unknown -
+patched_time relu 23 pass,fail guard:state harmless unknown -
+patched_time_and_hang relu 23 error hang process unknown -
+patch_main relu 24 fail value blind unknown -
+patch_gpuemu relu 24 fail,error value,crash,protocol,exception blind unknown -
+patch_guards relu 24 fail,error value,crash,protocol,exception blind unknown -
+patched_reference relu 24 fail,error value,crash,protocol,exception blind unknown -
+default_dtype relu 25 fail guard:state state unknown both
+global_flags relu 25 fail guard:state state unknown -
+thread_count relu 25 fail,pass guard:state state unknown -
+flush_denormals relu 25 pass,fail guard:state,value harmless unknown -
+gc_theft relu 26 fail value,nonfinite,nondeterministic,guard:stale,guard:poison blind,bound unknown -
+frame_theft relu 26 fail value blind unknown -
+parent_memory relu 31 fail value sandbox unknown -
+ptrace_parent relu 31 fail value sandbox unknown -
+exfiltration relu 32 fail value sandbox unknown -
+forged_stdout relu 27 error crash process unknown -
+forged_reply relu 27 error,fail protocol,crash,value,hang blind unknown -
+garbage_descriptors relu 27 error,fail protocol,crash,value,hang blind unknown -
+close_descriptors relu 27 error,fail crash,protocol,value,hang process unknown -
+steals_requests relu 27 fail,error value,hang,protocol,crash process unknown -
+shared_memory_graffiti relu 27,30 fail,error value,guard:mutation,crash,protocol blind unknown -
+fork_and_race relu 27 fail,error value,protocol,crash,nondeterministic,guard:stale,exception process unknown -
+os_exit relu 27 error crash process unknown -
+sys_exit relu 27 error crash,exception process unknown -
+keyboard_interrupt relu 27 error crash,exception process unknown -
+atexit_rewrite relu 27 fail value blind missed both
+rewrites_store relu 27,28 fail value sandbox unknown -
+edits_project_files relu 28 fail value sandbox unknown both
+deletes_project_files relu 28 pass - sandbox unknown both
+rewrites_itself relu 28 fail value sandbox unknown -
+plants_module relu 28,32 pass - sandbox unknown -
+lying_subclass relu 29 fail shape form unknown -
+lazy_subclass relu 29 fail shape form unknown -
+lazy_methods relu 29 fail shape,value form,bound unknown -
+input_mutation relu 30 fail guard:mutation,value mutation,bound unknown -
+in_place relu 30 fail guard:mutation,guard:alias mutation,alias unknown -
+input_scratch relu 30 fail guard:mutation mutation unknown -
+input_restored relu 30 pass - harmless unknown -
+changes_directory relu 32 pass,fail guard:state harmless caught both
+floods_output relu 27,32 pass - process unknown -
+fills_disk relu 32 pass,fail,error guard:state,crash sandbox unknown -
+kills_parent relu 32 fail,error value,crash sandbox unknown -
+leaves_daemon relu 32,34 pass,fail guard:state,guard:late_work sandbox unknown -
+ignores_signals relu 32 pass,fail guard:state harmless unknown -
+late_thread relu 34 fail guard:late_work,guard:state,nondeterministic,value late_work unknown -
+late_answer softmax 34 fail value,guard:late_work,guard:state,nondeterministic bound,late_work unknown -
+endless_thread relu 34 fail,pass guard:state,guard:late_work state,process unknown -
+# other ways
+nondeterministic softmax 37 fail nondeterministic repeat unknown -
+triton_decoy relu 36 fail guard:decoy decoy unknown -
+triton_decoy_overwritten relu 36 fail guard:decoy decoy unknown -
+triton_fallback relu 36 pass - harmless unknown -
+triton_no_mask relu - fail guard:out_of_range,guard:red_zone,value out_of_range unknown -
+triton_unfilled_mask softmax - fail value,nonfinite,guard:out_of_range,guard:poison bound,out_of_range unknown -
+reads_past_end relu - fail guard:red_zone,value,nonfinite,nondeterministic red_zone unknown -
+writes_past_end relu - fail guard:red_zone red_zone unknown -
+writes_into_gap relu - fail guard:red_zone red_zone unknown -
+accumulates_into_empty matmul - fail guard:poison,value,nonfinite,nondeterministic poison harm both
+# ordinary crashes and forms
+segfault relu - error crash process unknown -
+stack_overflow relu - error crash process unknown -
+abort relu - error crash process lost -
+kills_itself relu - error crash process unknown -
+stops_itself relu - error hang process unknown -
+infinite_loop relu - error hang process unknown -
+hang_holding_gil relu - error hang process unknown -
+deadlock relu - error hang process unknown -
+hang_ignoring_signals relu - error hang process unknown -
+hang_at_import relu - refused,error hang process unknown -
+hang_in_exit relu - pass - process unknown -
+sleeps_now_and_then relu - error,fail hang,nondeterministic process unknown -
+exit_at_import relu 27 refused,error crash process unknown -
+exception_at_import relu - refused - harmless unknown -
+infinite_recursion relu - error exception,crash process unknown -
+hostile_exception relu - error,unsupported exception process unknown -
+exception_that_exits relu 27 error crash process unknown -
+fork_bomb relu - fail,error value,crash,exception sandbox unknown -
+allocation_10gb relu - error memory,exception,crash sandbox caught both
+huge_output_expanded relu - fail,error shape,output_size form,process unknown -
+huge_output relu - fail,error shape,output_size,memory,exception form,process unknown -
+wrong_number_of_outputs relu - fail shape form unknown -
+many_outputs relu - fail,error shape,output_size,protocol form unknown -
+returns_none relu - fail shape form unknown -
+wrong_dtype relu - fail dtype form unknown -
+endless_generator relu - fail,error shape,memory,hang,crash,exception form,process unknown -
+meta_output relu - fail shape form unknown -
+freed_output relu - fail,error shape,crash form unknown -
+alarm relu - error,fail crash,nondeterministic process lost -
+crashes_at_random relu - error,fail crash,nondeterministic process unknown both
+"""
+
+# Not yet run on a device: "unknown" and - stand for that.
+_ON_CUDA = """
+cuda_stale_memory softmax 1 fail guard:poison,value,nonfinite,nondeterministic poison,bound unknown -
+cuda_silent_launch_failure softmax 9 fail guard:poison,value,nonfinite,nondeterministic poison,bound unknown -
+cuda_tf32 matmul 7,25 fail guard:state,precision,value state,bound unknown -
+cuda_graph_stale relu 16 fail guard:stale,value stale unknown -
+cuda_side_stream relu 33 fail guard:late_work,value,nondeterministic late_work unknown -
+cuda_late_overwrite relu 33,34 fail guard:late_work,value,nondeterministic late_work unknown -
+cuda_background_thread relu 34 fail guard:late_work,value,nondeterministic,guard:state late_work,bound unknown -
+cuda_patched_synchronize relu 23,33 fail guard:late_work,value,nondeterministic late_work unknown -
+cuda_device_assert relu - error crash,exception process unknown -
+cuda_illegal_address relu - error crash,exception process unknown -
+cuda_out_of_memory relu - error memory,exception process unknown -
+cuda_allocator_scan relu 26,31 fail value blind unknown -
+cuda_uninitialised_scratch matmul - fail guard:poison,value,nonfinite,nondeterministic poison unknown -
+cuda_endless_kernel relu - error hang process unknown -
+"""
+
+HOSTILE = (*_parse(_ON_CPU, "cpu"), *_parse(_ON_CUDA, "cuda"))
