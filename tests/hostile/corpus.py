@@ -27,7 +27,8 @@ class Hostile:
         an error without a kind.
     stopped_by: what the right verdict rests on: a guard by name; "bound" (values against expected ones);
         "form" (type, shape, dtype, number); "process" (one of its own, with a timeout); "blind" (no answer,
-        seed or judge in it); "sandbox" (namespaces, Landlock, limits); "harmless" (nothing is wrong).
+        seed or judge in it); "sandbox" (namespaces, Landlock, limits); "harmless" (nothing is wrong);
+        "gap" (nothing stops it yet: the first status is what is said, not what should be).
     unprotected: without a worker (`--runner inline`): "caught" (the right verdict all the same), "missed"
         (another verdict, or a right one with a wrong exit code), "passes" (gets through), "lost" (no report:
         the judge had ended), "hangs", "harm" (files, the store or processes are not as they were).
@@ -102,7 +103,8 @@ bf16_downgrade matmul 7 fail value,precision,nonfinite bound caught both
 nan_wildcard relu 8 fail nonfinite,value bound unknown -
 nan_wildcard_in_expected relu 8,26 fail nonfinite,value,guard:mutation blind,bound unknown -
 silent_launch_failure softmax 9 fail guard:poison,value,nonfinite,nondeterministic poison,bound unknown -
-fixed_dropout_mask dropout 10 fail value bound unknown -
+fixed_dropout_share dropout 10 fail value,nonfinite bound unknown -
+fixed_dropout_mask dropout 10 pass,fail value gap unknown both
 # remembering
 cache_by_pointer softmax 11 fail guard:stale,value stale passes both
 cache_by_version relu 11 fail guard:stale,value stale passes both
@@ -111,10 +113,10 @@ cache_by_shape softmax 11 fail guard:stale,value stale caught both
 cache_by_fingerprint relu 12 fail guard:stale,value stale passes both
 cache_by_checksum relu 12 fail guard:stale,value stale caught both
 cache_in_a_file relu 11,15 fail guard:stale,value stale harm both
-first_call_weights rms_norm 13 fail guard:stale,value stale unknown -
+first_call_weights rms_norm 13 fail guard:stale,value stale unknown both
 call_count relu 14 fail value,nondeterministic,guard:stale,guard:poison bound,repeat caught both
-first_call_of_a_shape relu 14 fail nondeterministic,guard:stale,guard:poison,value repeat,stale unknown -
-every_third_call relu 14,37 fail nondeterministic,value,guard:stale,guard:poison repeat,bound unknown -
+first_call_of_a_shape relu 14 fail nondeterministic,guard:stale,guard:poison,value repeat,stale unknown both
+every_third_call relu 14,37 fail nondeterministic,value,guard:stale,guard:poison repeat,bound unknown both
 batch_and_skip relu 15 fail guard:stale,value stale hangs both
 shipped_answer relu 17,18 fail value bound unknown -
 seed_rederivation relu 18 fail value,nonfinite blind,bound unknown -
@@ -127,7 +129,7 @@ shape_conditional softmax 19 fail value bound unknown -
 value_sniffing_integers relu 20 fail value bound unknown -
 value_sniffing_negative relu 20 fail value bound unknown -
 stack_sniffing relu 21 fail value blind unknown -
-stack_sniffing_gpuemu relu 21 pass,fail - harmless unknown -
+stack_sniffing_gpuemu relu 21 pass,fail - gap unknown -
 argv_sniffing relu 21 fail value blind passes both
 module_sniffing relu 21 fail value blind unknown -
 # corrupting the judge
@@ -140,15 +142,15 @@ patch_gpuemu relu 24 fail,error value,crash,protocol,exception blind unknown -
 patch_guards relu 24 fail,error value,crash,protocol,exception blind unknown -
 patched_reference relu 24 fail,error value,crash,protocol,exception blind unknown -
 default_dtype relu 25 fail guard:state state unknown both
-global_flags relu 25 fail guard:state state unknown -
+global_flags relu 25 fail guard:state state unknown both
 thread_count relu 25 fail,pass guard:state state unknown -
-flush_denormals relu 25 pass,fail guard:state,value harmless unknown -
-gc_theft relu 26 fail value,nonfinite,nondeterministic,guard:stale,guard:poison blind,bound unknown -
-frame_theft relu 26 fail value blind unknown -
+flush_denormals relu 25 pass,fail guard:state,value harmless unknown both
+gc_theft softmax 26 fail value,nonfinite,nondeterministic,guard:stale,guard:poison blind,bound unknown -
+frame_theft relu 26 fail value blind unknown first
 parent_memory relu 31 fail value sandbox unknown -
 ptrace_parent relu 31 fail value sandbox unknown -
-exfiltration relu 32 fail value sandbox unknown -
-forged_stdout relu 27 error crash process unknown -
+exfiltration relu 32 fail value sandbox unknown both
+forged_stdout relu 27 error crash process unknown both
 forged_reply relu 27 error,fail protocol,crash,value,hang blind unknown -
 garbage_descriptors relu 27 error,fail protocol,crash,value,hang blind unknown -
 close_descriptors relu 27 error,fail crash,protocol,value,hang process unknown -
@@ -172,8 +174,8 @@ in_place relu 30 fail guard:mutation,guard:alias mutation,alias unknown -
 input_scratch relu 30 fail guard:mutation mutation unknown -
 input_restored relu 30 pass - harmless unknown -
 changes_directory relu 32 pass,fail guard:state harmless caught both
-floods_output relu 27,32 pass - process unknown -
-fills_disk relu 32 pass,fail,error guard:state,crash sandbox unknown -
+floods_output relu 27,32 pass - process unknown both
+fills_disk relu 32 pass,fail,error guard:state,crash sandbox unknown both
 kills_parent relu 32 fail,error value,crash sandbox unknown -
 leaves_daemon relu 32,34 pass,fail guard:state,guard:late_work sandbox unknown -
 ignores_signals relu 32 pass,fail guard:state harmless unknown -
@@ -186,7 +188,7 @@ triton_decoy relu 36 fail guard:decoy decoy unknown -
 triton_decoy_overwritten relu 36 fail guard:decoy decoy unknown -
 triton_fallback relu 36 pass - harmless unknown -
 triton_no_mask relu - fail guard:out_of_range,guard:red_zone,value out_of_range unknown -
-triton_unfilled_mask softmax - fail value,nonfinite,guard:out_of_range,guard:poison bound,out_of_range unknown -
+triton_unfilled_mask softmax - fail guard:out_of_range,guard:poison,value,nonfinite out_of_range unknown -
 reads_past_end relu - fail guard:red_zone,value,nonfinite,nondeterministic red_zone unknown -
 writes_past_end relu - fail guard:red_zone red_zone unknown -
 writes_into_gap relu - fail guard:red_zone red_zone unknown -
@@ -204,11 +206,11 @@ hang_ignoring_signals relu - error hang process unknown -
 hang_at_import relu - refused,error hang process unknown -
 hang_in_exit relu - pass - process unknown -
 sleeps_now_and_then relu - error,fail hang,nondeterministic process unknown -
-exit_at_import relu 27 refused,error crash process unknown -
+exit_at_import relu 27 refused,error crash process unknown both
 exception_at_import relu - refused - harmless unknown -
 infinite_recursion relu - error exception,crash process unknown -
 hostile_exception relu - error,unsupported exception process unknown -
-exception_that_exits relu 27 error crash process unknown -
+exception_that_exits relu 27 error crash process unknown both
 fork_bomb relu - fail,error value,crash,exception sandbox unknown -
 allocation_10gb relu - error memory,exception,crash sandbox caught both
 huge_output_expanded relu - fail,error shape,output_size form,process unknown -

@@ -1,4 +1,7 @@
-"""HACKS 10, random ops: a fixed comb in place of a random mask keeps the right share of elements."""
+"""HACKS 10, random ops: a fixed comb in place of a random mask keeps the right share of elements.
+
+A known gap: gpuemu tests the rate of such decisions (ORACLE.md 2.5), not their independence.
+"""
 
 import torch
 

@@ -1,6 +1,6 @@
 """HACKS 21, stack sniffing: right while any frame of gpuemu (or the naive judge) is on the stack.
 
-A worker of gpuemu's calls it too, so its values are right in every call that anybody judges.
+A known gap: a worker of gpuemu's calls it too, so its values are right in every call that anybody judges.
 """
 
 import inspect
