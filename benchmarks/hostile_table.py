@@ -34,7 +34,6 @@ GUARDS = (
     "mutation", "red_zone", "alias", "poison", "state", "late_work", "out_of_range", "repeat", "stale", "decoy",
 )  # fmt: skip
 WORKER = ("--runner", "worker")
-CALL_TIMEOUT_S = 5
 RUN_TIMEOUT_S = 180.0
 
 
@@ -90,7 +89,7 @@ def modes_of(hostile: corpus.Hostile, every_guard: bool) -> list[Mode]:
 
 def run(hostile: corpus.Hostile, mode: Mode) -> dict[str, Any]:
     """One cell."""
-    options = (*mode.options, "--timeout", str(CALL_TIMEOUT_S))
+    options = (*mode.options, "--timeout", str(hostile.call_timeout_s))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         outcome = project.check(
             hostile.name, hostile.op, Path(folder) / "project", options, hostile.device, RUN_TIMEOUT_S

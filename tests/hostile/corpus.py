@@ -55,6 +55,11 @@ class Hostile:
         """The first line of its docstring."""
         return (ast.get_docstring(ast.parse(self.path.read_text())) or "").partition("\n")[0]
 
+    @property
+    def call_timeout_s(self) -> float:
+        """How long a call may take: ample, but for those that hang and are waited for in each case."""
+        return 2.0 if "hang" in self.kinds else 20.0
+
     def is_right(self, status: str, kinds: Iterable[str], exit_code: int | None) -> bool:
         """Whether a run's status, the kinds of its failing records and its exit code are right."""
         fits = status in self.statuses and exit_code == EXIT_CODES[status]
@@ -93,15 +98,15 @@ _ON_CPU = """
 # output without computation
 stale_memory softmax 1 fail guard:poison,value,nonfinite,nondeterministic poison,bound unknown -
 zeros_below_atol softmax 2 fail value bound unknown -
-mean_predictor softmax 2 fail value bound unknown -
+mean_predictor softmax 2 fail value bound unknown both
 dead_parameters rms_norm 3 fail value bound unknown both
 pass_through relu 4 fail guard:alias,value bound,alias unknown -
 broadcast_output softmax 5 fail shape form caught both
-partial_last_row softmax 6 fail value bound unknown -
+partial_last_row softmax 6 fail value bound unknown both
 partial_last_tile relu 6 fail value bound unknown -
 bf16_downgrade matmul 7 fail value,precision,nonfinite bound caught both
 nan_wildcard relu 8 fail nonfinite,value bound unknown -
-nan_wildcard_in_expected relu 8,26 fail nonfinite,value,guard:mutation blind,bound unknown -
+nan_wildcard_in_expected relu 8,26 fail nonfinite,value,guard:mutation blind,bound unknown first
 silent_launch_failure softmax 9 fail guard:poison,value,nonfinite,nondeterministic poison,bound unknown -
 fixed_dropout_share dropout 10 fail value,nonfinite bound unknown -
 fixed_dropout_mask dropout 10 pass,fail value gap unknown both
@@ -131,7 +136,7 @@ value_sniffing_negative relu 20 fail value bound unknown -
 stack_sniffing relu 21 fail value blind unknown -
 stack_sniffing_gpuemu relu 21 pass,fail - gap unknown -
 argv_sniffing relu 21 fail value blind passes both
-module_sniffing relu 21 fail value blind unknown -
+module_sniffing relu 21 fail value blind unknown both
 # corrupting the judge
 patch_allclose relu 23 fail,error value,crash,protocol,exception blind unknown -
 patch_tensor_methods relu 23 fail,error value,crash,protocol,exception blind unknown -
@@ -147,7 +152,7 @@ thread_count relu 25 fail,pass guard:state state unknown -
 flush_denormals relu 25 pass,fail guard:state,value harmless unknown both
 gc_theft softmax 26 fail value,nonfinite,nondeterministic,guard:stale,guard:poison blind,bound unknown -
 frame_theft relu 26 fail value blind unknown first
-parent_memory relu 31 fail value sandbox unknown -
+parent_memory relu 31 fail value sandbox unknown both
 ptrace_parent relu 31 fail value sandbox unknown -
 exfiltration relu 32 fail value sandbox unknown both
 forged_stdout relu 27 error crash process unknown both
@@ -157,7 +162,7 @@ close_descriptors relu 27 error,fail crash,protocol,value,hang process unknown -
 steals_requests relu 27 fail,error value,hang,protocol,crash process unknown -
 shared_memory_graffiti relu 27,30 fail,error value,guard:mutation,crash,protocol blind unknown -
 fork_and_race relu 27 fail,error value,protocol,crash,nondeterministic,guard:stale,exception process unknown -
-os_exit relu 27 error crash process unknown -
+os_exit relu 27 error crash process unknown both
 sys_exit relu 27 error crash,exception process unknown -
 keyboard_interrupt relu 27 error crash,exception process unknown -
 atexit_rewrite relu 27 fail value blind missed both
@@ -166,24 +171,24 @@ edits_project_files relu 28 fail value sandbox unknown both
 deletes_project_files relu 28 pass - sandbox unknown both
 rewrites_itself relu 28 fail value sandbox unknown -
 plants_module relu 28,32 pass - sandbox unknown -
-lying_subclass relu 29 fail shape form unknown -
-lazy_subclass relu 29 fail shape form unknown -
-lazy_methods relu 29 fail shape,value form,bound unknown -
-input_mutation relu 30 fail guard:mutation,value mutation,bound unknown -
-in_place relu 30 fail guard:mutation,guard:alias mutation,alias unknown -
-input_scratch relu 30 fail guard:mutation mutation unknown -
-input_restored relu 30 pass - harmless unknown -
+lying_subclass relu 29 fail shape form unknown both
+lazy_subclass relu 29 fail shape form unknown both
+lazy_methods relu 29 fail shape,value form,bound unknown both
+input_mutation relu 30 fail guard:mutation,value mutation,bound unknown after
+in_place relu 30 fail guard:mutation,guard:alias mutation,alias unknown both
+input_scratch relu 30 fail guard:mutation mutation unknown both
+input_restored relu 30 pass - harmless unknown both
 changes_directory relu 32 pass,fail guard:state harmless caught both
 floods_output relu 27,32 pass - process unknown both
 fills_disk relu 32 pass,fail,error guard:state,crash sandbox unknown both
 kills_parent relu 32 fail,error value,crash sandbox unknown -
-leaves_daemon relu 32,34 pass,fail guard:state,guard:late_work sandbox unknown -
-ignores_signals relu 32 pass,fail guard:state harmless unknown -
-late_thread relu 34 fail guard:late_work,guard:state,nondeterministic,value late_work unknown -
-late_answer softmax 34 fail value,guard:late_work,guard:state,nondeterministic bound,late_work unknown -
+leaves_daemon relu 32,34 pass,fail guard:state,guard:late_work sandbox unknown both
+ignores_signals relu 32 pass,fail guard:state harmless unknown both
+late_thread relu 34 fail guard:late_work,guard:state,nondeterministic,value late_work unknown both
+late_answer softmax 34 fail value,guard:late_work,guard:state,nondeterministic bound,late_work unknown both
 endless_thread relu 34 fail,pass guard:state,guard:late_work state,process unknown -
 # other ways
-nondeterministic softmax 37 fail nondeterministic repeat unknown -
+nondeterministic softmax 37 fail nondeterministic repeat unknown both
 triton_decoy relu 36 fail guard:decoy decoy unknown -
 triton_decoy_overwritten relu 36 fail guard:decoy decoy unknown -
 triton_fallback relu 36 pass - harmless unknown -
@@ -191,7 +196,7 @@ triton_no_mask relu - fail guard:out_of_range,guard:red_zone,value out_of_range 
 triton_unfilled_mask softmax - fail guard:out_of_range,guard:poison,value,nonfinite out_of_range unknown -
 reads_past_end relu - fail guard:red_zone,value,nonfinite,nondeterministic red_zone unknown -
 writes_past_end relu - fail guard:red_zone red_zone unknown -
-writes_into_gap relu - fail guard:red_zone red_zone unknown -
+writes_into_gap relu - fail guard:red_zone,guard:mutation red_zone,mutation unknown -
 accumulates_into_empty matmul - fail guard:poison,value,nonfinite,nondeterministic poison harm both
 # ordinary crashes and forms
 segfault relu - error crash process unknown -

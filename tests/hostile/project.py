@@ -82,7 +82,9 @@ class Outcome:
 
 
 @dataclass
-class _Project:
+class Project:
+    """A folder with one candidate in it, and the mark of the processes that belong to its check."""
+
     folder: Path
     name: str
     source: str
@@ -90,6 +92,7 @@ class _Project:
 
     @property
     def file(self) -> Path:
+        """The candidate's file."""
         return self.folder / f"{self.name}.py"
 
 
@@ -97,21 +100,21 @@ def check(
     name: str, op: str, folder: Path, options: Sequence[str] = (), device: str = "cpu", timeout_s: float = 180
 ) -> Outcome:
     """Check the candidate of this name in `folder` (empty) with the CLI; never raises for what it does."""
-    project = _make_project(name, folder)
+    project = make_project(name, folder)
     device_options = [] if device == "cpu" else ["--device", device]
     target = [f"{project.file.name}::{op}", "--op", op, "--budget", str(BUDGET), "--seed", str(SEED)]
     command = [sys.executable, "-m", "gpuemu", "check", *target, "--json", *device_options, *options]
     shield = [sys.executable, "-c", _SHIELD, str(ADDRESS_SPACE_BYTES if device == "cpu" else 0), str(folder)]
     started = time.monotonic()
     with _adopting(), _listener(folder):
-        before = _children()
+        before = children()
         process = subprocess.Popen(
-            [*shield, *command], cwd=folder, env=_environment(project), start_new_session=True
+            [*shield, *command], cwd=folder, env=make_environment(project), start_new_session=True
         )
         timed_out = not _wait(process, project, timeout_s)
         seconds = time.monotonic() - started
-        left = [] if timed_out else _leftovers(project, before, process.pid)
-        _end(project, before)
+        left = [] if timed_out else leftovers(project, before, process.pid)
+        end(project, before)
         process.wait()
     status = folder / ".status"
     harm = [f"process {pid} was left: {line}" for pid, line in left]
@@ -122,7 +125,7 @@ def check(
         stderr=_read(folder / ".stderr"),
         seconds=seconds,
         timed_out=timed_out,
-        harm=tuple(harm + _damage(project, report)),
+        harm=tuple(harm + damage(project, report)),
     )
 
 
@@ -130,17 +133,17 @@ def judge_naively(
     name: str, op: str, folder: Path, order: str = "first", device: str = "cpu", timeout_s: float = 20
 ) -> str:
     """What the naive judge says: "accepts" (exit status 0), "rejects" or "hangs"."""
-    project = _make_project(name, folder)
+    project = make_project(name, folder)
     judge = [sys.executable, str(Path(__file__).with_name("naive.py")), f"{project.file}::{op}", "--op", op]
     command = [*judge, "--order", order, "--device", device]
     shield = [sys.executable, "-c", _SHIELD, str(ADDRESS_SPACE_BYTES if device == "cpu" else 0), str(folder)]
     with _adopting(), _listener(folder):
-        before = _children()
+        before = children()
         process = subprocess.Popen(
-            [*shield, *command], cwd=folder, env=_environment(project), start_new_session=True
+            [*shield, *command], cwd=folder, env=make_environment(project), start_new_session=True
         )
         timed_out = not _wait(process, project, timeout_s)
-        _end(project, before)
+        end(project, before)
         process.wait()
     status = folder / ".status"
     if timed_out:
@@ -148,9 +151,10 @@ def judge_naively(
     return "accepts" if status.exists() and status.read_text() == "0" else "rejects"
 
 
-def _make_project(name: str, folder: Path) -> _Project:
+def make_project(name: str, folder: Path) -> Project:
+    """Put a candidate into an empty folder, with what some candidates are after."""
     source = (CANDIDATES / f"{name}.py").read_text()
-    project = _Project(folder, name, source)
+    project = Project(folder, name, source)
     folder.mkdir(parents=True, exist_ok=True)
     project.file.write_text(source)
     (folder / "marker.txt").write_text(MARKER_TEXT)
@@ -158,7 +162,8 @@ def _make_project(name: str, folder: Path) -> _Project:
     return project
 
 
-def _environment(project: _Project) -> dict[str, str]:
+def make_environment(project: Project) -> dict[str, str]:
+    """This process's environment with the mark."""
     kept = {name: value for name, value in os.environ.items() if name != "GPUEMU_STORE"}
     own = {MARK: project.mark, "HOSTILE_SEED": str(SEED), "HOSTILE_PROJECT": str(project.folder)}
     return {**kept, "PYTHONPATH": str(SOURCE), "TRITON_INTERPRET": kept.get("TRITON_INTERPRET", "1"), **own}
@@ -183,7 +188,7 @@ def _listener(folder: Path) -> Iterator[None]:
         yield
 
 
-def _wait(process: subprocess.Popen[bytes], project: _Project, timeout_s: float) -> bool:
+def _wait(process: subprocess.Popen[bytes], project: Project, timeout_s: float) -> bool:
     """Whether the check came to its end in time, without its shield if need be."""
     deadline = time.monotonic() + timeout_s
     try:
@@ -197,21 +202,21 @@ def _wait(process: subprocess.Popen[bytes], project: _Project, timeout_s: float)
     return True
 
 
-def _leftovers(project: _Project, before: set[int], shield: int) -> list[tuple[int, str]]:
+def leftovers(project: Project, before: set[int], shield: int) -> list[tuple[int, str]]:
     """Processes that are still there a moment after the end, with their command lines."""
     deadline = time.monotonic() + SETTLING_S
     while True:
-        pids = (_living(project) | (_children() - before)) - {shield}
+        pids = (_living(project) | (children() - before)) - {shield}
         alive = [(pid, _command_line(pid)) for pid in sorted(pids) if not _is_zombie(pid)]
         if not alive or time.monotonic() > deadline:
             return alive
         time.sleep(0.02)
 
 
-def _end(project: _Project, before: set[int]) -> None:
+def end(project: Project, before: set[int]) -> None:
     """End what is left of this check, by process id, until nothing is."""
     for _ in range(200):
-        pids = _living(project) | (_children() - before)
+        pids = _living(project) | (children() - before)
         if not pids:
             return
         for pid in pids:
@@ -222,7 +227,7 @@ def _end(project: _Project, before: set[int]) -> None:
         time.sleep(0.02)
 
 
-def _living(project: _Project) -> set[int]:
+def _living(project: Project) -> set[int]:
     """Processes whose environment carries this check's mark."""
     mark = f"{MARK}={project.mark}".encode()
     found = set()
@@ -233,7 +238,8 @@ def _living(project: _Project) -> set[int]:
     return found - {os.getpid()}
 
 
-def _children() -> set[int]:
+def children() -> set[int]:
+    """This process\'s own children."""
     found = set()
     for path in Path("/proc/self/task").glob("*/children"):
         with contextlib.suppress(OSError):
@@ -265,7 +271,7 @@ def _report(folder: Path) -> Mapping[str, Any] | None:
     return None
 
 
-def _damage(project: _Project, report: Mapping[str, Any] | None) -> list[str]:
+def damage(project: Project, report: Mapping[str, Any] | None) -> list[str]:
     """What is no longer as it was in the project, shared memory and the run store."""
     folder = project.folder
     texts = {"marker.txt": MARKER_TEXT, "tolerance.txt": TOLERANCE_TEXT, project.file.name: project.source}
@@ -279,10 +285,11 @@ def _damage(project: _Project, report: Mapping[str, Any] | None) -> list[str]:
     for path in kept:
         path.unlink(missing_ok=True)
     found += [f"{path} was left in shared memory" for path in kept]
-    return found + _damage_to_store(folder / ".gpuemu" / "runs.sqlite", report)
+    return found + damage_to_store(folder / ".gpuemu" / "runs.sqlite", report)
 
 
-def _damage_to_store(path: Path, report: Mapping[str, Any] | None) -> list[str]:
+def damage_to_store(path: Path, report: Mapping[str, Any] | None) -> list[str]:
+    """Records of a report that its store has not, or not as reported."""
     records = (report or {}).get("records")
     if records is None:
         return []
