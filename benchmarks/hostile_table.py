@@ -2,11 +2,11 @@
 
     python benchmarks/hostile_table.py [NAME …] [--json] [--device cpu|cuda] [--every-guard] [--jobs 1]
 
-Columns: protected (the default: worker, sandbox, every guard), no sandbox (`--no-protect`), inline
-(`--runner inline`), and for each guard that a candidate's row names, `--no-guard` of it (`--every-guard`: of
-all). Each cell is one `gpuemu check` in a folder of its own. "right": the verdict that the corpus names;
-"PASSES": the candidate got through; other verdicts are written out; "LOST": no report, the judge had ended;
-"HANGS"; "+harm": files, the store or processes were not as they should be.
+Columns: naive (tests/hostile/naive.py in both orders), protected (the default: worker, sandbox, every guard),
+no sandbox (`--no-protect`), inline (`--runner inline`), and for each guard that a candidate's row names,
+`--no-guard` of it (`--every-guard`: of all). Each is one `gpuemu check` in a folder of its own. "right": the
+verdict that the corpus names; "PASSES": the candidate got through; other verdicts are written out; "LOST": no
+report, the judge had ended; "HANGS"; "+harm": files, the store or processes were not as they should be.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 from gpuemu import environment
+from gpuemu.run.guards import GUARDS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "hostile"))
 import corpus
 import project
 
-GUARDS = (
-    "mutation", "red_zone", "alias", "poison", "state", "late_work", "out_of_range", "repeat", "stale", "decoy",
-)  # fmt: skip
 WORKER = ("--runner", "worker")
 RUN_TIMEOUT_S = 180.0
 
@@ -48,6 +46,7 @@ class Mode:
 PROTECTED = Mode("protected", WORKER)
 NO_SANDBOX = Mode("no sandbox", (*WORKER, "--no-protect"))
 INLINE = Mode("inline", ("--runner", "inline"))
+NAIVE = Mode("naive", ())
 
 
 def main() -> None:
@@ -80,6 +79,7 @@ def modes_of(hostile: corpus.Hostile, every_guard: bool) -> list[Mode]:
     """The columns in which a candidate has a cell."""
     guards = [guard for guard in GUARDS if every_guard or guard in hostile.stopped_by]
     return [
+        NAIVE,
         PROTECTED,
         NO_SANDBOX,
         INLINE,
@@ -89,6 +89,8 @@ def modes_of(hostile: corpus.Hostile, every_guard: bool) -> list[Mode]:
 
 def run(hostile: corpus.Hostile, mode: Mode) -> dict[str, Any]:
     """One cell."""
+    if mode is NAIVE:
+        return judge_naively(hostile)
     options = (*mode.options, "--timeout", str(hostile.call_timeout_s))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         outcome = project.check(
@@ -105,6 +107,27 @@ def run(hostile: corpus.Hostile, mode: Mode) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 2),
         "right": hostile.is_right(outcome.status, outcome.kinds, outcome.exit_code) and not outcome.harm,
         "got_through": outcome.status == corpus.PASS and corpus.PASS not in hostile.statuses,
+    }
+
+
+def judge_naively(hostile: corpus.Hostile) -> dict[str, Any]:
+    """The naive judge's cell: what it says if it computes the reference first, and if it does so afterwards."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        said = [
+            project.judge_naively(hostile.name, hostile.op, Path(folder) / order, order, hostile.device)
+            for order in ("first", "after")
+        ]
+    print(f"{hostile.name}, naive: {', '.join(said)}", file=sys.stderr)
+    accepted, harmless = "accepts" in said, corpus.PASS in hostile.statuses
+    return {
+        "mode": NAIVE.name,
+        "candidate": hostile.name,
+        "status": corpus.PASS if accepted else f"judge {said[0]}",
+        "said": said,
+        "kinds": [],
+        "harm": [],
+        "right": accepted == harmless and "gap" not in hostile.stopped_by,
+        "got_through": accepted and not harmless,
     }
 
 
@@ -138,7 +161,7 @@ def summarise(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
             part["right"] += cell["right"]
             if cell["got_through"]:
                 part["got_through"].append(row["candidate"])
-            if cell["status"].startswith("judge"):
+            if cell["status"] in ("judge lost", "judge hangs"):
                 part["judge_ended"].append(row["candidate"])
             if cell["harm"]:
                 part["harm"].append(row["candidate"])
@@ -159,7 +182,7 @@ def describe(cell: dict[str, Any] | None) -> str:
 
 def print_table(rows: Sequence[dict[str, Any]], summary: dict[str, Any]) -> None:
     """The table, then a line for each mode."""
-    fixed = [PROTECTED.name, NO_SANDBOX.name, INLINE.name]
+    fixed = [mode.name for mode in (NAIVE, PROTECTED, NO_SANDBOX, INLINE)]
     table = Table(title="Hostile candidates")
     for heading in ("candidate", "HACKS", *fixed, "without the guard that its row names"):
         table.add_column(heading, overflow="fold")

@@ -88,6 +88,7 @@ class Project:
     folder: Path
     name: str
     source: str
+    device: str = "cpu"
     mark: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
@@ -100,7 +101,7 @@ def check(
     name: str, op: str, folder: Path, options: Sequence[str] = (), device: str = "cpu", timeout_s: float = 180
 ) -> Outcome:
     """Check the candidate of this name in `folder` (empty) with the CLI; never raises for what it does."""
-    project = make_project(name, folder)
+    project = make_project(name, folder, device)
     device_options = [] if device == "cpu" else ["--device", device]
     target = [f"{project.file.name}::{op}", "--op", op, "--budget", str(BUDGET), "--seed", str(SEED)]
     command = [sys.executable, "-m", "gpuemu", "check", *target, "--json", *device_options, *options]
@@ -133,7 +134,7 @@ def judge_naively(
     name: str, op: str, folder: Path, order: str = "first", device: str = "cpu", timeout_s: float = 20
 ) -> str:
     """What the naive judge says: "accepts" (exit status 0), "rejects" or "hangs"."""
-    project = make_project(name, folder)
+    project = make_project(name, folder, device)
     judge = [sys.executable, str(Path(__file__).with_name("naive.py")), f"{project.file}::{op}", "--op", op]
     command = [*judge, "--order", order, "--device", device]
     shield = [sys.executable, "-c", _SHIELD, str(ADDRESS_SPACE_BYTES if device == "cpu" else 0), str(folder)]
@@ -151,10 +152,10 @@ def judge_naively(
     return "accepts" if status.exists() and status.read_text() == "0" else "rejects"
 
 
-def make_project(name: str, folder: Path) -> Project:
+def make_project(name: str, folder: Path, device: str = "cpu") -> Project:
     """Put a candidate into an empty folder, with what some candidates are after."""
     source = (CANDIDATES / f"{name}.py").read_text()
-    project = Project(folder, name, source)
+    project = Project(folder, name, source, device)
     folder.mkdir(parents=True, exist_ok=True)
     project.file.write_text(source)
     (folder / "marker.txt").write_text(MARKER_TEXT)
@@ -166,7 +167,7 @@ def make_environment(project: Project) -> dict[str, str]:
     """This process's environment with the mark."""
     kept = {name: value for name, value in os.environ.items() if name != "GPUEMU_STORE"}
     own = {MARK: project.mark, "HOSTILE_SEED": str(SEED), "HOSTILE_PROJECT": str(project.folder)}
-    return {**kept, "PYTHONPATH": str(SOURCE), "TRITON_INTERPRET": kept.get("TRITON_INTERPRET", "1"), **own}
+    return {**kept, "PYTHONPATH": str(SOURCE), "TRITON_INTERPRET": str(int(project.device == "cpu")), **own}
 
 
 @contextlib.contextmanager
@@ -290,17 +291,20 @@ def damage(project: Project, report: Mapping[str, Any] | None) -> list[str]:
 
 def damage_to_store(path: Path, report: Mapping[str, Any] | None) -> list[str]:
     """Records of a report that its store has not, or not as reported."""
-    records = (report or {}).get("records")
-    if records is None:
-        return []
+    if not path.exists():
+        return [] if report is None else ["there is no run store"]
+    run = (report or {}).get("run", {}).get("id")
+    query = "SELECT idx, case_id, status, record FROM records WHERE run_id = ? AND role = 'case'"
     try:
         with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
             if store.execute("PRAGMA integrity_check").fetchone() != ("ok",):
                 return ["the run store is corrupt"]
-            query = "SELECT idx, case_id, status, record FROM records WHERE run_id = ? AND role = 'case'"
-            stored = {row[0]: row for row in store.execute(query, (report["run"]["id"],))}  # type: ignore[index]
-    except (sqlite3.Error, KeyError) as error:
+            stored = {row[0]: row for row in store.execute(query, (run,))}
+    except sqlite3.Error as error:
         return [f"the run store cannot be read: {error}"]
+    if report is None:
+        return []
+    records = report.get("records", ())
     found = [] if len(records) == BUDGET else [f"{len(records)} of {BUDGET} cases have a record"]
     for record in records:
         _, case_id, status, text = stored.get(record["index"], (None, "", "", "{}"))

@@ -70,6 +70,13 @@ def test_a_changed_store_is_seen(candidate: project.Project, change: str, seen: 
     assert project.damage(candidate, report) == [seen]
 
 
+def test_a_damaged_store_is_seen_without_a_report(candidate: project.Project) -> None:
+    make_run(candidate)
+    assert project.damage(candidate, None) == []
+    (candidate.folder / ".gpuemu" / "runs.sqlite").write_bytes(b"pass" * 1000)
+    assert project.damage(candidate, None) == ["the run store cannot be read: file is not a database"]
+
+
 def test_a_report_without_all_records_is_seen(candidate: project.Project) -> None:
     report = make_run(candidate)
     report["records"].pop()
