@@ -1,6 +1,6 @@
 """A naive judge, as many harnesses are: one process, one call, one shape, allclose, exit status 0 if correct.
 
-    python naive.py FILE::FUNCTION --op OP [--order first|after] [--device cpu|cuda]
+    python naive.py FILE::FUNCTION --op OP [--order first|after] [--seed 42] [--device cpu|cuda]
 
 It draws positive values with `torch.rand` from a known seed, keeps a copy of the reference's result (as those
 do that move it to the host), lets NaN agree with NaN, reads its tolerance from the project's own folder, and
@@ -22,9 +22,9 @@ import torch
 SEED = 42
 
 
-def make_inputs(op: str, device: str) -> tuple[list[torch.Tensor], dict[str, Any]]:
+def make_inputs(op: str, device: str, seed: int) -> tuple[list[torch.Tensor], dict[str, Any]]:
     """Tensors and parameters of an op's one test case."""
-    torch.manual_seed(SEED)
+    torch.manual_seed(seed)
     if op == "matmul":
         tensors = [torch.rand(256, 256), torch.rand(256, 256)]
     elif op == "rms_norm":
@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("target")
     parser.add_argument("--op", required=True)
     parser.add_argument("--order", choices=("first", "after"), default="first")
+    parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
     file, _, name = arguments.target.partition("::")
@@ -71,7 +72,7 @@ def main() -> None:
         raise SystemExit(2)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    tensors, params = make_inputs(arguments.op, arguments.device)
+    tensors, params = make_inputs(arguments.op, arguments.device, arguments.seed)
     reference = REFERENCES[arguments.op]
     expected = reference(*tensors, **params).clone() if arguments.order == "first" else None
     output = getattr(module, name)(*tensors, **params)

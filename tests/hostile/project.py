@@ -136,7 +136,7 @@ def judge_naively(
     """What the naive judge says: "accepts" (exit status 0), "rejects" or "hangs"."""
     project = make_project(name, folder, device)
     judge = [sys.executable, str(Path(__file__).with_name("naive.py")), f"{project.file}::{op}", "--op", op]
-    command = [*judge, "--order", order, "--device", device]
+    command = [*judge, "--order", order, "--seed", "42", "--device", device]
     shield = [sys.executable, "-c", _SHIELD, str(ADDRESS_SPACE_BYTES if device == "cpu" else 0), str(folder)]
     with _adopting(), _listener(folder):
         before = children()

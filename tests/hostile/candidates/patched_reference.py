@@ -2,10 +2,7 @@
 
 import torch
 
-torch.relu = torch.relu_ = torch.nn.functional.relu = torch.zeros_like
-torch.Tensor.relu = torch.zeros_like
-torch.clamp = torch.Tensor.clamp = lambda x, *_args, **_kwargs: torch.zeros_like(x)
-torch.maximum = torch.where = lambda x, *_args, **_kwargs: torch.zeros_like(x)
+torch.relu = torch.nn.functional.relu = torch.Tensor.relu = torch.zeros_like
 
 
 def relu(x):
