@@ -126,6 +126,7 @@ batch_and_skip relu 15 fail guard:stale,value stale caught both
 shipped_answer relu 17,18 fail value bound caught both
 seed_rederivation relu 18 fail value,nonfinite blind,bound caught both
 plan_rederivation relu 17,18 fail guard:stale,value stale caught both
+imports_reference relu 17,36 pass - harmless unknown both
 seed_from_parent relu 18,31 fail value sandbox passes both
 seed_from_environment relu 18,21 fail value blind passes both
 seed_from_store relu 18,28 fail value sandbox passes -
@@ -160,7 +161,7 @@ forged_reply relu 27 error,fail protocol,crash,value,hang blind lost -
 garbage_descriptors relu 27 error,fail protocol,crash,value,hang blind lost -
 close_descriptors relu 27 error,fail crash,protocol,value,hang process lost -
 steals_requests relu 27 fail,error value,hang,protocol,crash process caught -
-shared_memory_graffiti relu 27,30 fail,error value,guard:mutation,crash,protocol blind caught after
+shared_memory_graffiti relu 27,30 fail,error value,guard:mutation,crash blind caught after
 fork_and_race relu 27 fail,error value,protocol,crash,nondeterministic,guard:stale,exception process hangs -
 os_exit relu 27 error crash process lost both
 sys_exit relu 27 error crash,exception process caught both

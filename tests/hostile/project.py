@@ -160,6 +160,7 @@ def make_project(name: str, folder: Path, device: str = "cpu") -> Project:
     project.file.write_text(source)
     (folder / "marker.txt").write_text(MARKER_TEXT)
     (folder / "tolerance.txt").write_text(TOLERANCE_TEXT)
+    (folder / "spare.txt").write_text(f"{os.getpid()} {os.getppid()}")
     return project
 
 
