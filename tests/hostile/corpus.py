@@ -94,6 +94,8 @@ def _words(text: str) -> tuple[str, ...]:
     return () if text == "-" else tuple(text.split(","))
 
 
+# unprotected: measured on 2026-12-01 with the worker's branch before the guards red_zone, poison, state, late_work,
+# out_of_range and decoy were in it; naive: measured on the same day.
 _ON_CPU = """
 # output without computation
 stale_memory softmax 1 fail guard:poison,value,nonfinite,nondeterministic poison,bound caught both
@@ -126,7 +128,7 @@ batch_and_skip relu 15 fail guard:stale,value stale caught both
 shipped_answer relu 17,18 fail value bound caught both
 seed_rederivation relu 18 fail value,nonfinite blind,bound caught both
 plan_rederivation relu 17,18 fail guard:stale,value stale caught both
-imports_reference relu 17,36 pass - harmless unknown both
+imports_reference relu 17,36 pass - harmless caught both
 seed_from_parent relu 18,31 fail value sandbox passes both
 seed_from_environment relu 18,21 fail value blind passes both
 seed_from_store relu 18,28 fail value sandbox passes -
@@ -145,7 +147,7 @@ patched_time relu 23 pass,fail guard:state harmless caught both
 patched_time_and_hang relu 23 error hang process hangs -
 patch_main relu 24 fail value blind caught both
 patch_gpuemu relu 24 fail,error value,crash,protocol,exception blind passes both
-patch_guards relu 24,30 fail,error guard:mutation,guard:alias,crash,protocol,exception blind,mutation passes both
+patch_guards relu 24,30 fail,error guard:mutation,guard:alias,crash,protocol blind,mutation passes both
 patched_reference relu 24 fail,error value,crash,protocol,exception blind missed both
 default_dtype relu 25 fail guard:state state passes both
 global_flags relu 25 fail guard:state state passes both
@@ -162,7 +164,7 @@ garbage_descriptors relu 27 error,fail protocol,crash,value,hang blind lost -
 close_descriptors relu 27 error,fail crash,protocol,value,hang process lost -
 steals_requests relu 27 fail,error value,hang,protocol,crash process caught -
 shared_memory_graffiti relu 27,30 fail,error value,guard:mutation,crash blind caught after
-fork_and_race relu 27 fail,error value,protocol,crash,nondeterministic,guard:stale,exception process hangs -
+fork_and_race relu 27 fail,error value,protocol,crash,nondeterministic,exception process hangs -
 os_exit relu 27 error crash process lost both
 sys_exit relu 27 error crash,exception process caught both
 keyboard_interrupt relu 27 error crash,exception process lost -
@@ -182,29 +184,29 @@ input_restored relu 30 pass - harmless caught both
 changes_directory relu 32 pass,fail guard:state harmless caught both
 floods_output relu 27,32 pass - process caught both
 fills_disk relu 32 pass,fail,error guard:state,crash sandbox caught both
-kills_parent relu 32 fail,error value,crash sandbox unknown -
-leaves_daemon relu 32,34 pass,fail guard:state,guard:late_work sandbox unknown both
-ignores_signals relu 32 pass,fail guard:state harmless unknown both
-late_thread relu 34 fail guard:late_work,guard:state,nondeterministic,value late_work unknown both
-late_answer softmax 34 fail value,guard:late_work,guard:state,nondeterministic bound,late_work unknown both
-endless_thread relu 34 fail,pass guard:state,guard:late_work state,process unknown -
+kills_parent relu 32 fail,error value,crash sandbox harm -
+leaves_daemon relu 32,34 pass,fail guard:state,guard:late_work sandbox harm both
+ignores_signals relu 32 pass,fail guard:state harmless caught both
+late_thread relu 34 fail guard:late_work,guard:state,nondeterministic,value late_work passes both
+late_answer softmax 34 fail value,guard:late_work,guard:state,nondeterministic bound,late_work caught both
+endless_thread relu 34 fail,pass guard:state,guard:late_work state,process hangs -
 # other ways
-nondeterministic softmax 37 fail nondeterministic repeat unknown both
-triton_decoy relu 36 fail guard:decoy decoy unknown both
-triton_decoy_overwritten relu 36 fail guard:decoy decoy unknown both
-triton_fallback relu 36 pass - harmless unknown both
-triton_no_mask relu - fail guard:out_of_range,guard:red_zone,value out_of_range unknown both
-triton_unfilled_mask softmax - fail guard:out_of_range,guard:poison,value,nonfinite out_of_range unknown both
-reads_past_end relu - fail guard:red_zone,value,nonfinite,nondeterministic red_zone unknown both
-writes_past_end relu - fail guard:red_zone red_zone unknown both
-writes_into_gap relu - fail guard:red_zone,guard:mutation red_zone,mutation unknown both
-accumulates_into_empty matmul - fail guard:poison,value,nonfinite,nondeterministic poison unknown both
+nondeterministic softmax 37 fail nondeterministic repeat caught both
+triton_decoy relu 36 fail guard:decoy decoy passes both
+triton_decoy_overwritten relu 36 fail guard:decoy decoy passes both
+triton_fallback relu 36 pass - harmless caught both
+triton_no_mask relu - fail guard:out_of_range,guard:red_zone,value out_of_range passes both
+triton_unfilled_mask softmax - fail guard:out_of_range,guard:poison,value,nonfinite out_of_range passes both
+reads_past_end relu - fail guard:red_zone,value,nonfinite,nondeterministic red_zone caught both
+writes_past_end relu - fail guard:red_zone red_zone passes both
+writes_into_gap relu - fail guard:red_zone,guard:mutation red_zone,mutation caught both
+accumulates_into_empty matmul - fail guard:poison,value,nonfinite,nondeterministic poison caught both
 # ordinary crashes and forms
-segfault relu - error crash process unknown -
-stack_overflow relu - error crash process unknown -
-abort relu - error crash process unknown -
-kills_itself relu - error crash process unknown -
-stops_itself relu - error hang process unknown -
+segfault relu - error crash process lost -
+stack_overflow relu - error crash process lost -
+abort relu - error crash process lost -
+kills_itself relu - error crash process lost -
+stops_itself relu - error hang process hangs -
 infinite_loop relu - error hang process unknown -
 hang_holding_gil relu - error hang process unknown -
 deadlock relu - error hang process unknown -

@@ -67,10 +67,10 @@ class Outcome:
     @property
     def status(self) -> str:
         """The run's status; "refused" if there is none because the target could not be imported."""
-        if self.report is not None and "status" in self.report:
-            return str(self.report["status"])
         if self.timed_out:
             return "judge hangs"
+        if self.report is not None and "status" in self.report:
+            return str(self.report["status"])
         return "refused" if self.exit_code == 2 else "judge lost"
 
     @property
@@ -119,6 +119,8 @@ def check(
         process.wait()
     status = folder / ".status"
     harm = [f"process {pid} was left: {line}" for pid, line in left]
+    if not timed_out and not status.exists():
+        harm.append("the parent of the check was ended")
     report = _report(folder)
     return Outcome(
         exit_code=int(status.read_text()) if status.exists() else None,
