@@ -94,8 +94,8 @@ def _words(text: str) -> tuple[str, ...]:
     return () if text == "-" else tuple(text.split(","))
 
 
-# unprotected: measured on 2026-12-01 with the worker's branch before the guards red_zone, poison, state, late_work,
-# out_of_range and decoy were in it; naive: measured on the same day.
+# unprotected: measured on 2026-12-01 with the worker's branch before the guards red_zone, poison, state,
+# late_work, out_of_range and decoy were in it; naive: measured on the same day.
 _ON_CPU = """
 # output without computation
 stale_memory softmax 1 fail guard:poison,value,nonfinite,nondeterministic poison,bound caught both
@@ -153,7 +153,7 @@ default_dtype relu 25 fail guard:state state passes both
 global_flags relu 25 fail guard:state state passes both
 thread_count relu 25 fail,pass guard:state state caught both
 flush_denormals relu 25 pass,fail guard:state,value harmless caught both
-gc_theft softmax 26 fail value,nonfinite,nondeterministic,guard:stale,guard:poison blind,bound caught -
+gc_theft softmax 26 fail value,nonfinite,nondeterministic,guard:stale,guard:poison blind,bound caught both
 frame_theft relu 26 fail value blind caught first
 parent_memory relu 31 fail value sandbox passes both
 ptrace_parent relu 31 fail value sandbox passes both
@@ -207,12 +207,12 @@ stack_overflow relu - error crash process lost -
 abort relu - error crash process lost -
 kills_itself relu - error crash process lost -
 stops_itself relu - error hang process hangs -
-infinite_loop relu - error hang process unknown -
-hang_holding_gil relu - error hang process unknown -
-deadlock relu - error hang process unknown -
-hang_ignoring_signals relu - error hang process unknown -
-hang_at_import relu - refused,error hang process unknown -
-hang_in_exit relu - pass - process unknown -
+infinite_loop relu - error hang process hangs -
+hang_holding_gil relu - error hang process hangs -
+deadlock relu - error hang process hangs -
+hang_ignoring_signals relu - error hang process hangs -
+hang_at_import relu - refused,error hang process hangs -
+hang_in_exit relu - pass - process hangs -
 sleeps_now_and_then relu - error,fail hang,nondeterministic process unknown both
 exit_at_import relu 27 refused,error crash process unknown both
 exception_at_import relu - refused - harmless unknown -
