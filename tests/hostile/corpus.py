@@ -213,25 +213,25 @@ deadlock relu - error hang process hangs -
 hang_ignoring_signals relu - error hang process hangs -
 hang_at_import relu - refused,error hang process hangs -
 hang_in_exit relu - pass - process hangs -
-sleeps_now_and_then relu - error,fail hang,nondeterministic process unknown both
-exit_at_import relu 27 refused,error crash process unknown both
-exception_at_import relu - refused - harmless unknown -
-infinite_recursion relu - error exception,crash process unknown -
-hostile_exception relu - error,unsupported exception process unknown -
-exception_that_exits relu 27 error crash process unknown both
-fork_bomb relu - fail,error value,crash,exception sandbox unknown -
-allocation_10gb relu - error memory,exception,crash sandbox unknown both
-huge_output_expanded relu - fail,error shape,output_size form,process unknown -
-huge_output relu - fail,error shape,output_size,memory,exception form,process unknown -
-wrong_number_of_outputs relu - fail shape form unknown -
-many_outputs relu - fail,error shape,output_size,protocol form unknown -
-returns_none relu - fail shape form unknown -
-wrong_dtype relu - fail dtype form unknown -
-endless_generator relu - fail,error shape,memory,hang,crash,exception form,process unknown -
-meta_output relu - fail shape form unknown -
-freed_output relu - fail,error shape,crash form unknown -
-alarm relu - error,fail crash,nondeterministic process unknown -
-crashes_at_random relu - error,fail crash,nondeterministic process unknown both
+sleeps_now_and_then relu - error,fail hang,nondeterministic process hangs both
+exit_at_import relu 27 refused,error crash process lost both
+exception_at_import relu - refused - harmless caught -
+infinite_recursion relu - error exception,crash process caught -
+hostile_exception relu - error,unsupported exception process caught -
+exception_that_exits relu 27 error crash process lost both
+fork_bomb relu - fail,error value,crash,exception sandbox harm -
+allocation_10gb relu - error memory,exception,crash sandbox caught both
+huge_output_expanded relu - fail,error shape,output_size form,process lost -
+huge_output relu - fail,error shape,output_size,memory,exception form,process hangs -
+wrong_number_of_outputs relu - fail shape form caught -
+many_outputs relu - fail,error shape,output_size,protocol form hangs -
+returns_none relu - fail shape form caught -
+wrong_dtype relu - fail dtype form caught -
+endless_generator relu - fail,error shape,memory,hang,crash,exception form,process hangs -
+meta_output relu - fail shape form lost -
+freed_output relu - fail,error shape,crash form caught -
+alarm relu - error,fail crash,nondeterministic process lost -
+crashes_at_random relu - error,fail crash,nondeterministic process lost both
 """
 
 # Not yet run on a device: "unknown" and - stand for that.

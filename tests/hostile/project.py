@@ -295,7 +295,7 @@ def damage(project: Project, report: Mapping[str, Any] | None) -> list[str]:
 def damage_to_store(path: Path, report: Mapping[str, Any] | None) -> list[str]:
     """Records of a report that its store has not, or not as reported."""
     if not path.exists():
-        return [] if report is None else ["there is no run store"]
+        return ["there is no run store"] if report is not None and "records" in report else []
     run = (report or {}).get("run", {}).get("id")
     query = "SELECT idx, case_id, status, record FROM records WHERE run_id = ? AND role = 'case'"
     try:
@@ -305,9 +305,9 @@ def damage_to_store(path: Path, report: Mapping[str, Any] | None) -> list[str]:
             stored = {row[0]: row for row in store.execute(query, (run,))}
     except sqlite3.Error as error:
         return [f"the run store cannot be read: {error}"]
-    if report is None:
+    if report is None or "records" not in report:
         return []
-    records = report.get("records", ())
+    records = report["records"]
     found = [] if len(records) == BUDGET else [f"{len(records)} of {BUDGET} cases have a record"]
     for record in records:
         _, case_id, status, text = stored.get(record["index"], (None, "", "", "{}"))
