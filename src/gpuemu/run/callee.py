@@ -57,10 +57,11 @@ class Callee:
                     stack.enter_context(poisoned)
                 returned = self.candidate.call(*inputs.values(), **params)
                 duration_s = time.perf_counter() - started
-                outputs, malformed = as_tensors(returned)
-                is_busy = _count_threads() > busy
-                if late_work.NAME in guards and (is_busy or any(output.is_cuda for output in outputs)):
-                    first = late_work.read_first(outputs)
+            # Outside the scope, which may answer for a tensor where it lies.
+            outputs, malformed = as_tensors(returned)
+            is_busy = _count_threads() > busy
+            if late_work.NAME in guards and (is_busy or any(output.is_cuda for output in outputs)):
+                first = late_work.read_first(outputs)
         except (Exception, SystemExit) as error:
             duration_s = time.perf_counter() - started
             if before is not None:
