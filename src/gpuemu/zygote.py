@@ -7,12 +7,14 @@ whenever the judge asks for one. It never imports a candidate, and it knows no s
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import select
 import signal
 import socket
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from gpuemu.run import sandbox
@@ -32,7 +34,7 @@ def main(arguments: list[str]) -> None:
     _preload()
     control.send({"ready": protections.to_json()})
     with contextlib.suppress(ChannelClosedError):
-        _Zygote(control, policy, protect, str(order["device"])).serve()
+        _Zygote(control, policy, protect, order["resident_bytes"]).serve()
     sandbox.kill_others()
 
 
@@ -46,8 +48,18 @@ def _preload() -> None:
 
 
 class _Zygote:
-    def __init__(self, control: Channel, policy: sandbox.Policy, protect: bool, device: str) -> None:
-        self._control, self._policy, self._protect, self._device = control, policy, protect, device
+    """Forks workers and ends them.
+
+    resident_bytes: what a worker may hold in memory; looked at while it runs, where its address space cannot be
+    limited (CUDA reserves huge ranges).
+    """
+
+    def __init__(
+        self, control: Channel, policy: sandbox.Policy, protect: bool, resident_bytes: int | None
+    ) -> None:
+        self._control, self._policy, self._protect = control, policy, protect
+        self._resident_bytes = resident_bytes
+        self._is_too_large = False
         self._worker: int | None = None
         self._status: int | None = None
         self._wake, wake = os.pipe()
@@ -57,11 +69,19 @@ class _Zygote:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def serve(self) -> None:
+        """Do what the judge says until it closes the channel.
+
+        Raises:
+            ChannelClosedError: it did.
+        """
         while True:
             message = self._control.next_message()
             if message is None:
                 sources: list[Any] = [self._control.socket, self._wake]
-                readable, _, _ = select.select(sources, [], [])
+                watching = self._resident_bytes is not None and self._worker is not None
+                readable, _, _ = select.select(sources, [], [], CHECK_MEMORY_S if watching else None)
+                if watching:
+                    self._end_if_too_large()
                 if self._wake in readable:
                     self._reap()
                 if self._control.socket in readable:
@@ -73,7 +93,7 @@ class _Zygote:
 
     def _start(self, message: dict[str, Any]) -> None:
         channel, outputs = self._control.take_files()
-        self._status = None
+        self._status, self._is_too_large = None, False
         self._worker = os.fork()
         if self._worker == 0:
             self._become_worker(channel, outputs, int(message["output_bytes"]))
@@ -114,7 +134,14 @@ class _Zygote:
         status = self._status
         sandbox.kill_others()
         self._worker = None
-        self._control.send({"ended": status})
+        self._control.send({"ended": status, "too_large": self._is_too_large})
+
+    def _end_if_too_large(self) -> None:
+        with contextlib.suppress(OSError):  # it may be gone
+            pages = int(Path(f"/proc/{self._worker}/statm").read_text().split()[1])
+            if pages * mmap.PAGESIZE > (self._resident_bytes or 0):
+                self._is_too_large = True
+                sandbox.kill_others()
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):

@@ -10,24 +10,18 @@ finds a new one.
 from __future__ import annotations
 
 import contextlib
-import os
 import secrets
 import select
-import shutil
 import socket
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gpuemu import environment
-from gpuemu.errors import GpuemuError, TargetError
+from gpuemu.errors import TargetError
 from gpuemu.model.observation import Crash
 from gpuemu.model.verdict import Kind
 from gpuemu.run import answer, ending
@@ -36,11 +30,9 @@ from gpuemu.run.channel import Channel, ChannelClosedError, MalformedMessageErro
 from gpuemu.run.guards import red_zone
 from gpuemu.run.sandbox import Policy, Protections
 from gpuemu.run.shared_memory import SharedMemory
+from gpuemu.run.zygote import Zygote
 
-ZYGOTE = "gpuemu.zygote"
-START_TIMEOUT_S = 120.0  # for torch to be imported on a slow disk
 END_TIMEOUT_S = 5.0
-PRINTED_BYTES = 1 << 16
 HANGS = 3
 SMALLEST_ARENA_BYTES = 1 << 20
 
@@ -50,14 +42,15 @@ class Limits:
     """What a candidate may use.
 
     timeout_s: per call; its import has `load_timeout_s`. After `HANGS` calls without an answer a call has a
-    tenth, so that a kernel that never answers does not hold the whole plan up. memory_bytes: of address space beyond torch's on the CPU tier, resident on a device's. output_bytes: of all
-    outputs of a call together.
+    tenth, so that a kernel that never answers does not hold the whole plan up. memory_bytes: of address space
+    beyond torch's on the CPU tier, resident on a device's. output_bytes: of all outputs of a call together.
+    processes: threads included.
     """
 
     timeout_s: float = 60.0
     memory_bytes: int = 8 << 30
     output_bytes: int = 1 << 30
-    processes: int = 256
+    processes: int = 1024
 
     @property
     def load_timeout_s(self) -> float:
@@ -117,13 +110,14 @@ class WorkerCaller:
         self._hidden = tuple(str(path.absolute()) for path in hidden)
         self._protect = protect
         self._job: Job | None = None
-        self._zygote: _Zygote | None = None
+        self._zygote: Zygote | None = None
         self._worker: Channel | None = None
         self._inputs = SharedMemory(SMALLEST_ARENA_BYTES)
         self._outputs = SharedMemory(self._limits.output_bytes)
         self.protections = Protections((), {})
         self.restarts = 0
         self._hangs = 0
+        self._was_too_large = False
 
     def __enter__(self) -> WorkerCaller:
         return self
@@ -139,8 +133,13 @@ class WorkerCaller:
     def start(self) -> None:
         """Start the zygote, which then imports torch while the judge goes on; a no-op if it runs."""
         if self._zygote is None:
-            policy = Policy((), self._hidden, self._memory_limit, self._limits.processes)
-            self._zygote = _Zygote(policy, self._protect, self._device)
+            is_device = self._device != "cpu"  # whose driver reserves huge ranges of addresses
+            memory_bytes = self._limits.memory_bytes
+            policy = Policy(
+                hidden=self._hidden, memory_bytes=None if is_device else memory_bytes,
+                processes=self._limits.processes,
+            )  # fmt: skip
+            self._zygote = Zygote(policy, self._protect, memory_bytes if is_device else None)
 
     def load(self, job: Job) -> Loaded:
         """Import a candidate.
@@ -204,10 +203,6 @@ class WorkerCaller:
         if self._zygote is not None:
             self._zygote.close()
             self._zygote = None
-
-    @property
-    def _memory_limit(self) -> int | None:
-        return self._limits.memory_bytes if self._device == "cpu" else None
 
     def _start_worker(self) -> tuple[Crash | None, dict[str, Any]]:
         """Fork a worker and let it import the candidate: its answer, or how it was lost."""
@@ -277,6 +272,8 @@ class WorkerCaller:
         zygote = self._zygote
         if zygote is None:
             return Crash(Kind.CRASH, "it ended its parent process")
+        if self._was_too_large:
+            return Crash(Kind.MEMORY, f"it held more than {self._limits.memory_bytes} bytes of memory")
         said = ending.last_line(zygote.printed)
         message = ending.describe(status)
         return Crash(Kind.CRASH, f"{message}; it said: {said}" if said else message)
@@ -291,82 +288,19 @@ class WorkerCaller:
         try:
             zygote.control.socket.settimeout(END_TIMEOUT_S + patience_s)
             zygote.control.send({"stop": patience_s})
-            status = zygote.control.receive().get("ended")
+            reply = zygote.control.receive()
         except (ChannelClosedError, MalformedMessageError, TimeoutError):
             self._end_zygote()
             return None
         zygote.drain()
+        status = reply.get("ended")
+        self._was_too_large = reply.get("too_large") is True
         return status if isinstance(status, int) else None
 
     def _end_zygote(self) -> None:
         if self._zygote is not None:
             self._zygote.close()
             self._zygote = None
-
-
-class _Zygote:
-    """The process that workers are forked from, as the judge sees it."""
-
-    def __init__(self, policy: Policy, protect: bool, device: str) -> None:
-        ours, theirs = socket.socketpair()
-        self.control = Channel(ours)
-        self._scratch = tempfile.mkdtemp(prefix="gpuemu-")
-        policy = replace(policy, writable=(self._scratch,))
-        self.output, written = os.pipe()
-        os.set_blocking(self.output, False)
-        self.printed = b""
-        self.protections = Protections((), {})
-        self._ready = False
-        try:
-            self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-P", "-m", ZYGOTE, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                stdout=written,
-                stderr=written,
-                pass_fds=(theirs.fileno(),),
-                env=environment.make_worker_environment(self._scratch),
-                start_new_session=True,
-            )
-        finally:
-            theirs.close()
-            os.close(written)
-        self.control.send({"policy": asdict(policy), "protect": protect, "device": device})
-
-    def wait_until_ready(self) -> None:
-        """Raises: GpuemuError: it did not come up."""
-        if self._ready:
-            return
-        self.control.socket.settimeout(START_TIMEOUT_S)
-        try:
-            message = self.control.receive()
-            self.protections = Protections.from_json(message["ready"])
-        except (ChannelClosedError, MalformedMessageError, TimeoutError, KeyError) as error:
-            self.drain()
-            self.close()
-            said = ending.last_line(self.printed) or str(error)
-            raise GpuemuError(f"the worker process did not start: {said}") from error
-        self._ready = True
-
-    def drain(self) -> None:
-        """Take in what was printed; only the end is kept."""
-        with contextlib.suppress(BlockingIOError):
-            while data := os.read(self.output, PRINTED_BYTES):
-                self.printed = (self.printed + data)[-PRINTED_BYTES:]
-
-    def close(self) -> None:
-        """End it; its namespace, where it has one, ends with it."""
-        if self._process.poll() is None:
-            self.control.close()  # it ends everything and itself
-            try:
-                self._process.wait(END_TIMEOUT_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-        else:
-            self.control.close()
-        with contextlib.suppress(OSError):
-            os.close(self.output)
-        shutil.rmtree(self._scratch, ignore_errors=True)
 
 
 def _read_loaded(reply: Mapping[str, Any], job: Job) -> Loaded:

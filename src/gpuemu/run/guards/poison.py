@@ -120,17 +120,6 @@ def judge(calls: Sequence[tuple[str, tuple[torch.Tensor, ...]]]) -> GuardFinding
     )
 
 
-def poison_free_memory(device: str, pattern: str) -> None:
-    """Fill the free blocks of CUDA's caching allocator, which may hold what an earlier owner left there."""
-    torch.cuda.synchronize(device)
-    held = []
-    for segment in torch.cuda.memory_snapshot():  # type: ignore[no-untyped-call]
-        for block in segment["blocks"]:
-            if block["state"] == "inactive":
-                held.append(torch.empty(block["size"], dtype=torch.uint8, device=device))
-                _paint(held[-1], torch.float32, pattern)
-
-
 def _count_different(a: torch.Tensor, b: torch.Tensor) -> int:
     return int((_as_bytes(a.contiguous()) != _as_bytes(b.contiguous())).view(a.numel(), -1).any(-1).sum())
 

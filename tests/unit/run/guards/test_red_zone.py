@@ -42,7 +42,9 @@ def test_inputs_are_in_the_arena_as_they_were(pattern: str) -> None:
         assert view.storage_offset() == made.storage_offset()
         assert view.untyped_storage().nbytes() == made.untyped_storage().nbytes()
         assert view.double().equal(made.double())
-        assert view.untyped_storage().data_ptr() % 64 == plan.places[0].offset_bytes % 64 == 0 or not made.numel()
+        assert (
+            view.untyped_storage().data_ptr() % 64 == plan.places[0].offset_bytes % 64 == 0 or not made.numel()
+        )
 
 
 def test_a_plan_survives_as_json() -> None:
@@ -94,7 +96,9 @@ def test_a_write_inside_is_not_its_business() -> None:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 40), st.sampled_from([torch.float32, torch.int8, torch.float64])), max_size=5)
+    st.lists(
+        st.tuples(st.integers(0, 40), st.sampled_from([torch.float32, torch.int8, torch.float64])), max_size=5
+    )
 )
 def test_no_two_storages_touch(shapes: list[tuple[int, torch.dtype]]) -> None:
     inputs = {str(n): torch.zeros(size, dtype=dtype) for n, (size, dtype) in enumerate(shapes)}
