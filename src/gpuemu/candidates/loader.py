@@ -65,8 +65,15 @@ def tier_scope(device: str, candidate: Candidate | None = None) -> Callable[[], 
 
 def tier_watch(device: str, candidate: Candidate) -> Callable[[Any], AbstractContextManager[Any]]:
     """Makes the context that watches a candidate's kernels run, of a `gpuemu.run.calling.Manner`."""
-    del device, candidate
-    return lambda _: nullcontext()
+    if candidate.kind != "triton":
+        return lambda _: nullcontext()
+    from gpuemu.candidates import triton_watch
+
+    if device != "cpu":
+        return lambda manner: triton_watch.watch_compiled(manner.launching)
+    return lambda manner: triton_watch.watch(
+        manner.pattern, manner.launching, is_checking=triton_watch.NAME in manner.guards
+    )
 
 
 def read_blocks(text: str) -> tuple[int, ...]:

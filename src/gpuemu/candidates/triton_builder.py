@@ -17,7 +17,7 @@ import triton.language as tl
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
-from gpuemu.candidates import triton_libdevice, triton_memory
+from gpuemu.candidates import triton_libdevice, triton_memory, triton_watch
 from gpuemu.candidates.triton_numbers import BFLOAT16, FLOAT32, FLOAT64, Array, fma
 from gpuemu.candidates.triton_types import Handle, convert, get_numpy_dtype, to_values
 from gpuemu.errors import CandidateRefusedError
@@ -143,18 +143,37 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
     def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *_cache: Any) -> Any:
         element = ptrs.get_element_ty()
         dtype = get_numpy_dtype(element)
+        watch, active = triton_watch.current, _array(mask)
         if other is not None:
             fill = other.data
         elif self.has_fill:  # RepairedSemantic: an `other` of 0 that Triton's `if other` took for none
             fill = np.zeros(ptrs.data.shape, dtype)
+        elif watch is not None and watch.is_checking:
+            fill = watch.poison(dtype, ptrs.data.shape)
+            if not active.all():
+                watch.note_unfilled()
         else:
             fill = self.fill_masked(dtype, ptrs.data.shape)
-        return Handle(triton_memory.load(ptrs.data, _array(mask), fill, dtype), element)
+        if watch is not None:
+            allowed = watch.inside(ptrs.data, active, dtype.itemsize, "reads")
+            if allowed is not active:  # what lies out of range is undefined, whatever masked lanes get
+                undefined = np.broadcast_to(active & ~allowed, ptrs.data.shape)
+                fill = np.where(undefined, watch.poison(dtype, ptrs.data.shape), fill.astype(dtype, copy=False))
+                active = allowed
+        return Handle(triton_memory.load(ptrs.data, active, fill, dtype), element)
 
     def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *_cache: Any) -> None:
-        triton_memory.store(ptrs.data, value.data, _array(mask), get_numpy_dtype(ptrs.get_element_ty()))
+        dtype = get_numpy_dtype(ptrs.get_element_ty())
+        active = _inside(ptrs.data, _array(mask), dtype.itemsize, "writes")
+        triton_memory.store(ptrs.data, value.data, active, dtype)
+
+    def create_int_to_ptr(self, val: Any, dst_ty: Any) -> Any:
+        if triton_watch.current is not None:
+            triton_watch.current.note_made_pointer()
+        return super().create_int_to_ptr(val, dst_ty)
 
     def create_atomic_rmw(self, operation: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+        mask = Handle(_inside(ptr.data, mask.data, val.data.dtype.itemsize, "updates"), mask.dtype)
         if val.data.dtype in (BFLOAT16, np.dtype(np.float16)):
             name = str(operation).rsplit(".", maxsplit=1)[-1]
             old = triton_memory.update_half(name, ptr.data, val.data, mask.data)
@@ -168,6 +187,11 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         bits = [Handle(x.data.view(np.uint16), tl.uint16) for x in (cmp, val)]
         old = super().create_atomic_cas(ptr, bits[0], bits[1], sem, scope)
         return Handle(old.data.view(dtype), cmp.dtype.scalar)
+
+
+def _inside(addresses: Array, mask: Array, size: int, verb: str) -> Array:
+    watch = triton_watch.current
+    return mask if watch is None else watch.inside(addresses, mask, size, verb)
 
 
 def _array(mask: Any) -> Array:

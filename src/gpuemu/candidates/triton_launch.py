@@ -11,7 +11,7 @@ import torch
 import triton
 from triton.runtime.errors import InterpreterError
 
-from gpuemu.candidates import triton_language
+from gpuemu.candidates import triton_language, triton_watch
 from gpuemu.candidates.triton_arguments import Parameter, bind, convert, read_parameters
 from gpuemu.candidates.triton_builder import BUILDER
 from gpuemu.candidates.triton_source import rewrite
@@ -99,6 +99,12 @@ def run_kernel(kernel: Any, grid: Any, hooks: Sequence[Callable[..., Any]], args
     bound = bind(kernel.fn, args, kwargs)
     sizes = _three(grid(bound) if callable(grid) else grid)
     _record(kernel.fn.__name__, sizes)
+    watch = triton_watch.current
+    if watch is not None:
+        with torch._C.DisableTorchFunction():
+            carried_out = watch.begin_launch(bound)
+        if not carried_out:
+            return
     with triton_language.active():
         triton_language.enter_globals(kernel.fn.__globals__)
         with torch._C.DisableTorchFunction():  # the truth about tensors, whatever `device_redirect` says

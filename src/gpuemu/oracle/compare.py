@@ -45,6 +45,11 @@ def judge(
     if verdict is not None:
         return verdict
     verdict = _verdict_of_values(observation.outputs, expected, acceptance, contract, inputs)
+    if verdict.status is Status.FAIL and observation.unfilled_loads and not verdict.hint:
+        places = ", ".join(observation.unfilled_loads[:3])
+        verdict = replace(
+            verdict, hint=f"masked lanes are loaded without `other` at {places}: undefined on a GPU"
+        )
     if verdict.status is Status.FAIL and observation.notes:
         return replace(verdict, message="; ".join((*observation.notes, verdict.message)))
     return verdict
