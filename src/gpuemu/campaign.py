@@ -139,7 +139,8 @@ class Campaign:
 
     def _observer(self, case: Case) -> Observer:
         inputs = self.prepare(case).inputs
-        return Observer(self.caller, inputs, case.params, self.op.contract, self.settings.guards)
+        draws = deciding.awaits_outputs(self.op)
+        return Observer(self.caller, inputs, case.params, self.op.contract, self.settings.guards, draws)
 
     def _repeat_exact(self, case: Case, observation: Observation, judged: Judged) -> Observation:
         """One more call where any difference between two is a failure, for a rare race to show (section 7)."""

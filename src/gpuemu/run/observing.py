@@ -23,7 +23,7 @@ Inputs = Mapping[str, torch.Tensor]
 class Observer:
     """Calls a candidate on the inputs of one case, which it never hands out themselves.
 
-    guards: names of `gpuemu.run.guards.GUARDS` to apply.
+    guards: names of `gpuemu.run.guards.GUARDS` to apply. may_draw: the op draws random numbers.
     """
 
     def __init__(
@@ -33,9 +33,11 @@ class Observer:
         params: Mapping[str, Any],
         contract: Contract,
         guards: Sequence[str] = (),
+        may_draw: bool = False,
     ) -> None:
         self._caller, self._inputs, self._params = caller, inputs, params
         self._contract, self._guards = contract, guards
+        self._may_draw = may_draw or not contract.deterministic
         self._placed: Placed | None = None
 
     def observe(self, calls: int = REPEATS, slices: Sequence[Slice] = (), idle: bool = False,
@@ -104,7 +106,7 @@ class Observer:
 
     def _manner(self, pattern: str, launching: bool = True) -> Manner:
         beside = tuple(guard for guard in self._guards if guard in SEEN_BESIDE)
-        return Manner(pattern, beside, launching, may_draw=not self._contract.deterministic)
+        return Manner(pattern, beside, launching, may_draw=self._may_draw)
 
     def _repeat(self, observed: Observation, calls: int) -> tuple[Observation, list[GuardFinding | None]]:
         """Outputs of further calls that differ from the first; a finding if their form does.
