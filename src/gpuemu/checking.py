@@ -144,7 +144,8 @@ def check(
         minimal = shrink_first_failure(campaign, records) if shrink else None
         report = make_report(run, records, minimal, time.perf_counter() - started)
         drift = find_drift(records, calibrated, subject.op) if calibrated is not None else ()
-        report = replace(report, fingerprint=arithmetic, drift=drift, audit=audited)
+        printed = "" if worker is None else worker.printed
+        report = replace(report, fingerprint=arithmetic, drift=drift, audit=audited, printed=printed)
         kept.finish(report)
     return report
 

@@ -24,6 +24,7 @@ class ReplayResult:
     recorded: Record
     repeated: Record
     source_changed: bool
+    printed: str = ""
 
     @property
     def same_inputs(self) -> bool:
@@ -70,7 +71,9 @@ def replay(run_id: str, case_id: str, store: Path | None = None, device: str | N
             repeats=run.repeats,
         )  # fmt: skip
         repeated = campaign.run_case(recorded.case, recorded.index)
-    return ReplayResult(run, recorded, repeated, subject.digest_source(loaded) != run.source_digest)
+        printed = "" if worker is None else worker.printed
+    changed = subject.digest_source(loaded) != run.source_digest
+    return ReplayResult(run, recorded, repeated, changed, printed)
 
 
 def find_subject(run: Run, device: str, worker: WorkerCaller | None) -> Subject:

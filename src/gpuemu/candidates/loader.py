@@ -71,9 +71,7 @@ def tier_watch(device: str, candidate: Candidate) -> Callable[[Any], AbstractCon
 
     if device != "cpu":
         return lambda manner: triton_watch.watch_compiled(manner.launching)
-    return lambda manner: triton_watch.watch(
-        manner.pattern, manner.launching, is_checking=triton_watch.NAME in manner.guards
-    )
+    return lambda manner: triton_watch.watch(manner.pattern, manner.launching)
 
 
 def read_blocks(text: str) -> tuple[int, ...]:

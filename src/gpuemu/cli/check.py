@@ -95,6 +95,8 @@ def command(
         report = _resume(resume, configuration, flags, quiet=quiet)
     else:
         report = _check(str(target), configuration, flags, quiet=quiet)
+    if not quiet:
+        consoles.show_printed(report.printed)
     strict = bool(configuration.strict) if strict is None else strict
     code = exit_code(report, strict)
     if as_json:

@@ -76,7 +76,6 @@ class Observation:
 
     outputs: tuple[torch.Tensor, ...] = ()
     exception: CandidateException | None = None
-    crash: Crash | None = None
     malformed: str | None = None
     findings: tuple[GuardFinding, ...] = ()
     calls: int = 1
@@ -87,3 +86,4 @@ class Observation:
     idle_outputs: tuple[torch.Tensor, ...] | None = None
     duration_s: float = 0.0
     notes: tuple[str, ...] = ()
+    crash: Crash | None = None

@@ -77,7 +77,7 @@ class Callee:
         if poisoned is not None:
             findings += poisoned.findings()
         if watch is not None:
-            findings += watch.findings
+            findings += [finding for finding in watch.findings if finding.guard in guards]
         return Returned(
             outputs=first or outputs,
             malformed=malformed,

@@ -128,7 +128,11 @@ class WorkerCaller:
     @property
     def printed(self) -> str:
         """The end of what the candidate wrote to stdout and stderr."""
-        return "" if self._zygote is None else self._zygote.printed.decode(errors="replace")
+        if self._zygote is None:
+            return ""
+        self._zygote.drain()
+        text = self._zygote.printed.decode(errors="replace")
+        return "".join(c if c.isprintable() or c in "\n\t" else " " for c in text)
 
     def start(self) -> None:
         """Start the zygote, which then imports torch while the judge goes on; a no-op if it runs."""
