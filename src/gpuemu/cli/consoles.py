@@ -107,4 +107,4 @@ def _flush_buffers() -> None:
 def show_printed(text: str) -> None:
     """What a kernel printed, on stderr: results alone go to stdout."""
     if text:
-        click.echo(text, err=True, nl=not text.endswith("\n"))
+        sys.stderr.write(text if text.endswith("\n") else text + "\n")

@@ -123,8 +123,8 @@ class Report:
     status: of the whole run. records: in plan order. minimal: shrunk first failure, if any. seconds: wall time.
     fingerprint: per dtype, the tightest arithmetic that the kernel shows in benign cases.
     drift: where it comes nearer to its bound than the controls of a calibration. audit: what other projects'
-    rules say of the same outputs, if that was asked for. printed: the end of what the kernel wrote to stdout and
-    stderr in its worker; no part of the document.
+    rules say of the same outputs, if that was asked for. printed: the end of what the kernel wrote to stdout
+    and stderr in its worker; no part of the document.
     """
 
     run: Run
