@@ -222,8 +222,12 @@ def _one_sided(function: Function, step: Step, uncertain: int, out: Tensor | Non
     value, reach, dims = step.values[uncertain], step.errors[uncertain], step.result.dim()
     if reach is None:
         raise TypeError("an exact operand has no interval")
-    signs = both_signs(dims, reach.device)
-    ends = torch.addcmul(value, signs, reach) if isinstance(value, Tensor) else signs * reach + value
+    signs = both_signs(dims, step.result.device)
+    ends = (
+        torch.addcmul(value, signs, reach)
+        if isinstance(value, Tensor) and reach.dim()
+        else signs * reach + value
+    )
     values = [ends if i == uncertain else v for i, v in enumerate(step.values)]
     above, below = function(*values).sub_(step.result).abs_().unbind(0)
     return torch.maximum(above, below, out=out)
