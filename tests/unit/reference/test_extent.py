@@ -17,6 +17,7 @@ from gpuemu.reference.extent import (
     Extent,
     carry,
     extent_of,
+    find_ends_together,
     is_positive,
     mark,
     mark_positive,
@@ -166,3 +167,11 @@ def test_a_pole_at_minus_zero_is_not_taken_for_positive(reference: Any) -> None:
     (output,) = follow(lambda x: reference(x.square() * x.abs()) * 2.0, x).outputs
     assert bool((output.bound >= 0).all())
     assert bool((output.bound[2:] > 0).all())
+
+
+def test_the_ends_of_several_tensors_are_found_together() -> None:
+    """As on a device."""
+    tensors = [torch.tensor([[3.0, -1.0]]), torch.tensor(2.0), torch.tensor([math.nan, 1.0])]
+    low, high, *rest = find_ends_together([t.bfloat16() for t in tensors])
+    assert (low, high, rest[:2]) == (-1.0, 3.0, [2.0, 2.0])
+    assert all(map(math.isnan, rest[2:]))
