@@ -158,6 +158,8 @@ def _propagated(
 
 def _is_settled(step: Step, error: Tensor, loss: Loss) -> bool:
     """Whether the closed form's demands are met, and result and error in range; in one look if possible."""
+    if step.extent is not None and not step.demands:
+        return True
     if step.extent is None and not loss.partial and loss.units and error.numel():
         largest, *numbers = to_numbers([error.max(), *(number for number, _, _ in step.demands)])
         in_range = _settle_within(step, largest, loss)
