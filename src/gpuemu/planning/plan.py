@@ -14,6 +14,7 @@ from gpuemu.planning.anchors import make_anchors
 from gpuemu.planning.boundaries import size_classes
 from gpuemu.planning.choice import Chooser
 from gpuemu.planning.covering import Axis, Levels, cover
+from gpuemu.planning.isolation import Isolation
 from gpuemu.planning.limits import LIMITS, Limits, batch_dims, describe, fits, last_axis_dims
 
 STRATEGIES = {"covering": "pairs of (boundary class of each dim, dtype, layout, value class, parameter)"}
@@ -62,7 +63,9 @@ def make_plan(
 
     chooser = Chooser(seed, f"plan/{op.name}")
     cases: list[Case] = []
-    for levels, dims in cover(axes, chooser, make_anchors(axes, sizes, batch, exact), complete):
+    isolation = Isolation(op, sizes, batch, limits, block_sizes, seed)
+    for planned in cover(axes, chooser, make_anchors(axes, sizes, batch, exact), complete):
+        levels, dims = isolation.apply(*planned)
         cases.append(_make_case(op, levels, dims, Chooser(seed, f"case/{op.name}/{len(cases)}").word()))
         if len(cases) == budget:
             break
