@@ -78,4 +78,5 @@ VALUE_CLASSES = {
         ),
     )
 }
+DENSE_VALUE_CLASSES = tuple(name for name, value_class in VALUE_CLASSES.items() if value_class.dense)
 DEFAULT_VALUE_CLASSES = tuple(name for name, value_class in VALUE_CLASSES.items() if value_class.default)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 
 from gpuemu.dtypes import get_dtype
@@ -41,7 +42,9 @@ def make_plan(
         budget: number of cases, at least 1.
         seed: 0 <= seed < 2^64; determines choices and every case's own seed.
         device: "cpu" or "cuda"; sets the size limits unless `limits` is given.
-        dtypes, layouts, value_classes: restrict the axes; None takes what the op declares.
+        dtypes, layouts, value_classes: restrict the axes; None takes what the op declares. Of value classes
+            dense in NaN, infinities or extremes ("adversarial", "nan_injected", "sparse_adversarial") a case
+            has one input, in turn, beside plain ones; one case in eight is hard in all (`isolation`).
         block_sizes: the kernel's tile sizes, if they could be read.
         exact: whether the op computes small integers exactly, so that a case of them is worth having.
 
@@ -139,8 +142,10 @@ def _choose(
         return tuple(default)
     unknown = [name for name in asked if name not in known]
     if unknown or not asked:
+        near = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
+        hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(
-            f"{what} {', '.join(unknown) or 'list is empty'}: op {op.name!r} has {', '.join(known)}"
+            f"{what} {', '.join(unknown) or 'list is empty'}: {hint}op {op.name!r} has {', '.join(known)}"
         )
     return tuple(dict.fromkeys(asked))
 

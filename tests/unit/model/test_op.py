@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -136,3 +137,19 @@ def test_what_a_random_decision_must_follow_counts_in_the_digest() -> None:
 
     assert op("1").digest == op("1").digest
     assert op("1").digest != op("B").digest
+
+
+@pytest.mark.parametrize(
+    ("rate", "match"),
+    [
+        ("0.5", r"recovered\['kept'\]\.rate is '0\.5': .*only integers are allowed; .* goes into params"),
+        (0.5, r"rate is 0\.5; give an expression"),
+        ("1 -", "cannot parse"),
+        ("1 - q", r"names \['q'\], no parameter or dim"),
+    ],
+)
+def test_a_rate_that_is_no_expression_of_parameters_and_dims_is_refused_at_once(rate: Any, match: str) -> None:
+    kept = Recovered(lambda _inputs, outputs, _params: outputs[0] != 0, rate=rate)
+    with pytest.raises(OpDefinitionError, match=match):
+        Op("drop", {"x": "B"}, {"B": Dim()}, lambda x, p, kept: x, {"p": [0.5]}, outputs=["B"],
+           recovered={"kept": kept})  # fmt: skip
