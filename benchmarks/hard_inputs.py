@@ -1,11 +1,12 @@
 """How many plans of hard values find each buggy kernel of the corpus, and how many controls they alarm.
 
-    python benchmarks/hard_inputs.py [--seeds 20] [--budget 8] [--classes LIST] [--kernels LIST]
-        [--json] [--output FOLDER]
+    python benchmarks/hard_inputs.py [--seeds 20] [--control-seeds 4] [--budget 8] [--classes LIST]
+        [--kernels LIST] [--json] [--output FOLDER] [--parts FILE ...]
 
 A plan draws one hard value class, as `gpuemu check KERNEL --values CLASS --budget 8 --seed N` does; the seeds
-are 0 to N - 1. "found": a case of the plan fails. "reported": one fails or is flagged `nan_semantics`, a NaN
-that the reference keeps and the kernel swallows. An alarm is a case of a control that fails or raises.
+are 0 to N - 1, for controls fewer. "found": a case of the plan fails. "reported": one fails or is flagged
+`nan_semantics`, a NaN that the reference keeps and the kernel swallows. An alarm is a case of a control that
+fails or raises. Runs of other kernels or classes, made side by side with --json, are put together by --parts.
 """
 
 from __future__ import annotations
@@ -99,14 +100,15 @@ def measure(kernel: CorpusKernel, value_class: str, budget: int, seeds: Sequence
 
 
 def rows(
-    classes: Sequence[str], names: Sequence[str], budget: int, seeds: Sequence[int]
-) -> Iterator[Row]:  # fmt: skip
+    classes: Sequence[str], names: Sequence[str], budget: int, seeds: int, control_seeds: int
+) -> Iterator[Row]:
     """A row per buggy kernel and class, then one per control and class."""
     kernels = sorted(load_catalogue(), key=lambda kernel: (kernel.role, kernel.name))
     for kernel in kernels:
         if not names or kernel.name in names:
             for value_class in classes:
-                yield measure(kernel, value_class, budget, seeds)
+                number = seeds if kernel.role == "buggy" else control_seeds
+                yield measure(kernel, value_class, budget, range(number))
 
 
 def count(places: Sequence[int | None]) -> str:
@@ -182,8 +184,10 @@ def make_page(measured: Sequence[Row], document: dict[str, Any]) -> str:
     named = ", ".join(f"{name} {versions[name]}" for name in ("python", "torch", "triton") if name in versions)
     measured_by = (
         f"Measured by `{document['command']}` on CPU (Triton interpreter), {os.cpu_count()} cores, "
-        f"{platform.machine()}, in {document['seconds']:.0f} s ({named}). Each cell counts plans of "
-        f"{document['budget']} cases, one a seed from 0 to {document['seeds'] - 1}; (≤ n) is the latest place "
+        f"{platform.machine()}, in {document['seconds']:.0f} s, summed over "
+        f"{document['processes']} processes ({named}). Each cell counts plans of "
+        f"{document['budget']} cases, one a seed from 0 to {document['seeds'] - 1} "
+        f"(controls: to {document['control_seeds'] - 1}); (≤ n) is the latest place "
         "of the first such case."
     )
     lines = [
@@ -205,20 +209,35 @@ def main() -> None:
     """Measure, then print tables or one JSON document, and record both."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--control-seeds", type=int, default=4)
     parser.add_argument("--budget", type=int, default=8)
     parser.add_argument("--classes", default=",".join(CLASSES))
     parser.add_argument("--kernels", default="")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--parts", type=Path, nargs="+", default=[], help="combine these documents, measure nothing"
+    )
     parser.add_argument("--output", type=Path, help="also write hard-inputs.json and .md into this folder")
     arguments = parser.parse_args()
     started = time.perf_counter()
-    names = [name for name in arguments.kernels.split(",") if name]
-    measured = list(rows(arguments.classes.split(","), names, arguments.budget, range(arguments.seeds)))
+    parts = [json.loads(path.read_text()) for path in arguments.parts]
+    if parts:
+        measured = [Row(**row) for part in parts for row in part["rows"]]
+        measured.sort(key=lambda row: (row.role, row.kernel, row.value_class))
+    else:
+        names = [name for name in arguments.kernels.split(",") if name]
+        classes = arguments.classes.split(",")
+        measured = list(rows(classes, names, arguments.budget, arguments.seeds, arguments.control_seeds))
+    for part in parts:  # they name what they measured
+        arguments.budget, arguments.seeds = part["budget"], part["seeds"]
+        arguments.control_seeds = part["control_seeds"]
     document = {
-        "command": " ".join(["python", "benchmarks/hard_inputs.py", *sys.argv[1:]]),
+        "command": " ".join(["python benchmarks/hard_inputs.py", *([] if parts else sys.argv[1:])]),
         "budget": arguments.budget,
         "seeds": arguments.seeds,
-        "seconds": round(time.perf_counter() - started, 1),
+        "control_seeds": arguments.control_seeds,
+        "processes": len(parts) or 1,
+        "seconds": round(sum(part["seconds"] for part in parts) or time.perf_counter() - started, 1),
         "environment": dict(environment.describe()),
         "summary": summarise(measured),
         "rows": [asdict(row) for row in measured],
