@@ -32,7 +32,7 @@ from gpuemu.model.verdict import Flag, Status
 from gpuemu.ops.registry import get_op
 from gpuemu.planning.plan import make_plan
 
-CLASSES = ("adversarial", "nan_injected", "sparse_adversarial")
+CLASSES = ("adversarial", "nan_injected")
 ALARMS = (Status.FAIL, Status.ERROR)
 
 
