@@ -89,7 +89,7 @@ def check(
             are exact. 1 calls it once.
         reference: False judges by metamorphic relations alone, where float64 cannot be afforded.
         runner: "worker" runs the kernel in a process of its own, which knows no answer; "inline" in this one.
-            None takes the worker for a target, and this process, which holds it already, for a callable.
+            None takes GPUEMU_RUNNER, else the worker, for a target; a callable is in this process already.
         timeout_s: how long a worker may take over a call. protect: False switches off what the system
             offers against a hostile kernel (`gpuemu doctor` lists it).
         audit: judge the same outputs by other projects' rules too; no verdict changes.
@@ -106,6 +106,8 @@ def check(
         get_profile(profile)
     if repeats < 1:
         raise UsageError(f"repeats is {repeats}; it must be at least 1")
+    if runner is None and isinstance(kernel, str):
+        runner = environment.get_runner()
     if runner not in (None, INLINE, WORKER) or (runner == WORKER and not isinstance(kernel, str)):
         raise UsageError(f"runner {runner!r}: use worker (of a target, not a callable) or inline")
     isolated = isinstance(kernel, str) and runner != INLINE

@@ -3,6 +3,7 @@
 | variable | meaning |
 |---|---|
 | GPUEMU_STORE | folder of the run store; default `.gpuemu` under the working directory |
+| GPUEMU_RUNNER | "worker" or "inline": where kernels are called if nothing else says; default worker |
 | TRITON_INTERPRET | set to 1 before a Triton kernel is imported on the CPU tier |
 | CI, NO_COLOR | honoured by the terminal report |
 """
@@ -60,6 +61,11 @@ def make_worker_environment(scratch: str) -> dict[str, str]:
 def get_store_path(default: Path | None = None) -> Path:
     """Folder of the run store: `GPUEMU_STORE`, else `default`, else `.gpuemu`."""
     return Path(os.environ.get("GPUEMU_STORE") or default or ".gpuemu")
+
+
+def get_runner() -> str | None:
+    """Where kernels are called by default: `GPUEMU_RUNNER`, None where it is not set."""
+    return os.environ.get("GPUEMU_RUNNER") or None
 
 
 def is_ci() -> bool:
