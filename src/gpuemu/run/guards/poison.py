@@ -24,11 +24,12 @@ ZONE_BYTES = 256
 LARGE = 1e30
 MOST_WATCHED = 256  # allocations of a call; beyond it only the poison is laid
 _INTEGERS = {1: 0x55, 2: 0x5555, 4: 0x55555555, 8: 0x5555555555555555}  # large, odd, and no index
+_SAME_SIZE = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # a format of 8 bits has no payload to spare
 _aten = torch.ops.aten
 _ALLOCATORS = frozenset(
     (
         _aten.empty.memory_format, _aten.empty_strided.default, _aten.empty_like.default,
-        _aten.new_empty.default, _aten.new_empty_strided.default,
+        _aten.new_empty.default, _aten.new_empty_strided.default, _aten.empty_permuted.default,
     )
 )  # fmt: skip
 
@@ -39,15 +40,30 @@ class Poison(TorchDispatchMode):  # type: ignore[no-untyped-call]
     pattern: "nan" or "large".
     """
 
+    supports_higher_order_operators = True
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Without it `torch.compile` runs a candidate eagerly while the mode is active: another program."""
+        return True
+
     def __init__(self, pattern: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._pattern = pattern
         self._watched: list[tuple[torch.Tensor, torch.Tensor, str]] = []
+        self._unresizable: set[int] = set()  # addresses of the storages that it handed out
 
     def __torch_dispatch__(
         self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
     ) -> Any:
-        result = function(*arguments, **(options or {}))
+        options = options or {}
+        try:
+            result = function(*arguments, **options)
+        except RuntimeError as error:
+            # `resize_`, or an `out=` of another size: torch resizes before it computes, so again is safe.
+            if "storage that is not resizable" not in str(error) or not self._release(arguments, options):
+                raise
+            result = function(*arguments, **options)
         if function in _ALLOCATORS and self._is_plain(result):
             return self._guard(result)
         return result
@@ -69,17 +85,44 @@ class Poison(TorchDispatchMode):  # type: ignore[no-untyped-call]
             _paint(_as_bytes(result), result.dtype, self._pattern)
             return result
         padded = -(-size_bytes // ZONE_BYTES) * ZONE_BYTES
-        whole = torch.empty(padded + 2 * ZONE_BYTES, dtype=torch.uint8, device=result.device)
+        # Aligned as a device's allocator would, which the CPU's does not do by itself.
+        room = torch.empty(padded + 3 * ZONE_BYTES, dtype=torch.uint8, device=result.device)
+        start = -room.data_ptr() % ZONE_BYTES
+        whole = room[start : start + padded + 2 * ZONE_BYTES]
         _paint(whole, result.dtype, self._pattern)
         # Through DLPack, so that the storage is the part alone: nothing of a candidate's sees the zones.
         alone = from_dlpack(whole[ZONE_BYTES : ZONE_BYTES + size_bytes])
         guarded = torch.empty(0, dtype=result.dtype, device=result.device)
         guarded.set_(alone.untyped_storage(), alone.storage_offset(), result.shape, result.stride())
+        self._unresizable.add(guarded.untyped_storage().data_ptr())
         text = f"{tuple(result.shape)} {str(result.dtype).removeprefix('torch.')} buffer{_place()}"
         end = ZONE_BYTES + size_bytes
         zones = torch.cat((whole[:ZONE_BYTES], whole[end:])).clone()
         self._watched.append((whole, zones, text))
         return guarded.requires_grad_(result.requires_grad) if result.requires_grad else guarded
+
+    def _release(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
+        """Give guarded tensors among the arguments a storage that torch can resize; whether there was one."""
+        released = False
+        for value in (*arguments, *options.values()):
+            for tensor in value if isinstance(value, list | tuple) else (value,):
+                if (
+                    isinstance(tensor, torch.Tensor)
+                    and tensor.untyped_storage().data_ptr() in self._unresizable
+                ):
+                    self._move(tensor)
+                    released = True
+        return released
+
+    def _move(self, tensor: torch.Tensor) -> None:
+        old, shape, strides = _as_bytes(tensor), tensor.shape, tensor.stride()
+        # torch changes the geometry before it finds that it cannot resize the storage.
+        reach = tensor.storage_offset() + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
+        size = max(reach * tensor.element_size(), old.numel())
+        own = torch.empty(size, dtype=torch.uint8, device=old.device)
+        _paint(own, tensor.dtype, self._pattern)
+        own[: old.numel()].copy_(old)
+        tensor.set_(own.untyped_storage(), tensor.storage_offset(), shape, strides)
 
     def findings(self) -> list[GuardFinding]:
         """What was written outside an allocation; to be asked after the call."""
@@ -137,6 +180,9 @@ def _paint(memory: torch.Tensor, dtype: torch.dtype, pattern: str) -> None:
     if dtype.is_floating_point:
         value = math.nan if pattern == "nan" else min(LARGE, torch.finfo(dtype).max)
         whole.view(dtype).fill_(value)
+        if dtype.itemsize in _SAME_SIZE:
+            # Not the bits of an input's zones, else a copy from those to these would go unseen.
+            whole.view(_SAME_SIZE[dtype.itemsize]).bitwise_xor_(5)
     elif dtype is torch.bool:
         whole.fill_(pattern == "nan")
     else:

@@ -29,7 +29,10 @@ def rewrite_one(inputs: Mapping[str, torch.Tensor], others: Mapping[str, torch.T
         place = _unravel(last if turn % 2 else (last // 2) | 1 if last > 1 else 0, tensor.shape)
         value = others[name][place]
         if bool(tensor[place] != value):
-            tensor[place] = value
+            # Through an alias: the tensor's own version counter would tell a cache that it changed.
+            alias = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+            alias.set_(tensor.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+            alias[place] = value
             changed = True
             break
     return changed

@@ -7,12 +7,12 @@ import ctypes
 import pytest
 import torch
 
-from gpuemu.run.guards import poison
+from gpuemu.run.guards import poison, red_zone
 from gpuemu.run.guards.poison import Poison
 
 
 def test_what_is_not_written_is_nan_then_large() -> None:
-    for pattern, shows in (("nan", torch.isnan), ("large", lambda x: x == 1e30)):
+    for pattern, shows in (("nan", torch.isnan), ("large", lambda x: x > 9e29)):
         with Poison(pattern) as laid:
             made = torch.empty(2, 3), torch.empty_like(torch.ones(4)), torch.ones(2).new_empty(5)
             strided = torch.empty_strided((2, 3), (1, 2))
@@ -71,3 +71,47 @@ def test_outputs_that_follow_the_pattern_are_told_from_those_that_differ_anyway(
     assert poison.judge([("nan", A), ("large", B), ("large", A), ("nan", B)]) is None  # in every other call
     assert poison.judge([("nan", A), ("large", B), ("large", C), ("nan", A)]) is None
     assert poison.judge([("nan", A), ("large", B)]) is None  # nothing to tell by
+
+
+def test_compiled_candidates_stay_compiled() -> None:
+    from torch._dynamo.testing import CompileCounter
+
+    counter, x = CompileCounter(), torch.ones(3)
+    compiled = torch.compile(lambda x: torch.empty_like(x).copy_(x) + 1, backend=counter)
+    with Poison("nan"):
+        assert torch.equal(compiled(x), x + 1)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+def test_a_candidate_may_resize_what_it_allocated() -> None:
+    x = torch.ones(3, 4)
+    with Poison("nan") as poisoned:
+        out, grown = torch.empty(5), torch.empty(4).copy_(x[0])
+        torch.add(x, 1, out=out)
+        grown.resize_(3, 4)
+    assert torch.equal(out, x + 1)
+    assert torch.equal(grown[0], x[0])
+    assert poisoned.findings() == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("pattern", ["nan", "large"])
+def test_a_block_copied_past_its_end_from_zone_to_zone_is_told(dtype: torch.dtype, pattern: str) -> None:
+    inputs = {"x": torch.ones(60, dtype=dtype)}
+    plan = red_zone.plan_arena(inputs)
+    arena = torch.empty(plan.size_bytes, dtype=torch.uint8)
+    red_zone.fill(arena, plan, inputs, pattern)
+    x = red_zone.views(arena, plan)["x"]
+    with Poison(pattern) as poisoned:
+        out = torch.empty_like(x)
+        assert out.isnan().all() if pattern == "nan" else (out > 6e4).all()
+        ctypes.memmove(out.data_ptr(), x.data_ptr(), 64 * x.element_size())
+    assert "past the end of" in poisoned.findings()[0].message
+
+
+def test_allocations_are_aligned_as_on_a_device() -> None:
+    with Poison("nan"):
+        made = [torch.empty(60) for _ in range(8)] + [torch.empty_permuted((3, 4), (1, 0))]
+    assert all(tensor.data_ptr() % 256 == 0 for tensor in made)
+    assert made[-1].isnan().all()

@@ -21,3 +21,11 @@ def test_nothing_changes_where_nothing_may() -> None:
     others = {"index": torch.tensor([0, 0]), "expanded": torch.ones(3), "empty": torch.empty(0)}
     assert not rewrite_one(inputs, others, 1)
     assert not rewrite_one({"x": torch.ones(2)}, {"x": torch.ones(2)}, 1)
+
+
+def test_address_and_version_stay_what_they_were() -> None:
+    x = torch.ones(4, 5)
+    place = (x.data_ptr(), x._version)
+    assert rewrite_one({"x": x}, {"x": torch.zeros(4, 5)}, 1)
+    assert (x.data_ptr(), x._version) == place
+    assert (x == 0).sum() == 1
