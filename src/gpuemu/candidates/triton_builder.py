@@ -170,7 +170,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
             return self.guard.fill_masked(element, mask, shape)
         return self.fill_masked(dtype, shape)
 
-    def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *_cache: Any) -> Any:
+    def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *_cache: Any, **_hints: Any) -> Any:
         element = ptrs.get_element_ty()
         lanes = _array(mask)
         fill = self._fill_masked(element, lanes, ptrs.data.shape) if other is None else other.data

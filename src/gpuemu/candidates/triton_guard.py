@@ -282,7 +282,7 @@ def find_argument(name: str, tensor: Any, regions: Sequence[Region]) -> Argument
     end = start + storage.nbytes()
     first = tensor.data_ptr()
     for low, high in regions:
-        if start <= low <= first < high <= end or start <= low == first == high <= end:
+        if start <= low <= first <= high <= end:
             return Argument(name, low, high)
     return Argument(name, start, end)
 

@@ -63,8 +63,9 @@ def watch_compiled(launching: bool = True) -> Iterator[Watch]:
     """Count the compiled launches made within the block; suppress them if `launching` is False.
 
     Covers `kernel[grid](...)`, autotuners and heuristics, which end in `JITFunction.run`, and launches of what
-    `kernel.warmup(...)` returns. A warm-up is no launch. An autotuner that first sees its key while launches
-    are suppressed times nothing and keeps an arbitrary configuration.
+    `kernel.warmup(...)` returns; not what torch.compile generates. A warm-up is no launch, a timing run of an
+    autotuner is one. An autotuner that first sees its key while launches are suppressed times nothing and keeps
+    an arbitrary configuration.
     """
     current = Watch(launching=launching)
     run, get_item = JITFunction.run, CompiledKernel.__getitem__

@@ -13,6 +13,7 @@ import watched_kernels as kernels
 from triton.compiler.compiler import CompiledKernel
 from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from gpuemu.candidates import triton_builder, triton_watch
 
@@ -157,6 +158,29 @@ def test_tensors_in_a_tuple_are_arguments() -> None:
         kernels.pair[(1,)]((torch.zeros(3), torch.zeros(4)), BLOCK=4)
     assert f"pair at {line('pair')} reads" in messages(watch)[0]
     assert "after the end of tensors[0]" in messages(watch)[0]
+
+
+def test_descriptors_are_judged_by_their_argument() -> None:
+    x, y = torch.ones(2, 4), torch.zeros(4, 4)
+    with triton_watch.watch("nan") as watch:
+        kernels.last_rows[(1,)](x, TensorDescriptor.from_tensor(y, [4, 4]), 2, BLOCK=4)
+    assert messages(watch) == [] and y.tolist() == [[1] * 4] * 2 + [[0] * 4] * 2
+    with triton_watch.watch("nan") as watch:
+        short = TensorDescriptor(y[:3].clone(), [4, 4], [4, 1], [4, 4])
+        kernels.last_rows[(1,)](x, short, 3, BLOCK=4)
+    where = f"last_rows at {line('last_rows')}"
+    assert [message.split(" (")[0] for message in messages(watch)] == [
+        f"{where} reads out of range: 4 active lanes, 1 to 4 elements after the end of x",
+        f"{where} writes out of range: 4 active lanes, 1 to 4 elements after the end of y",
+    ]
+
+
+def test_a_call_reports_its_first_lines() -> None:
+    with triton_watch.watch("nan") as watch:
+        for kernel in (kernels.flags, kernels.full_block, kernels.late_add, kernels.late_swap):
+            kernel[(1,)](*(torch.zeros(3, dtype=torch.int32) for _ in kernel.arg_names[:-1]), BLOCK=4)
+    kinds = [message.split(" out of")[0].split(" at ")[0] for message in messages(watch)]
+    assert kinds == ["flags", "flags", "full_block"]
 
 
 def test_addresses_from_a_table_are_not_judged() -> None:

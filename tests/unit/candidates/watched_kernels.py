@@ -109,3 +109,9 @@ def gathered(index, x, y, n, BLOCK: tl.constexpr):
     place = tl.load(index + offsets, mask=offsets < n)
     value = tl.gather(tl.load(x + offsets), place, 0)
     tl.store(y + offsets, value, mask=offsets < n)
+
+
+@triton.jit
+def last_rows(x, y, rows, BLOCK: tl.constexpr):
+    source = tl.make_tensor_descriptor(x, [rows, BLOCK], [BLOCK, 1], [4, BLOCK])
+    y.store([0, 0], source.load([0, 0]))  # LINE: last_rows
