@@ -295,24 +295,17 @@ def guard_launch(
     Args:
         bound: the launch's arguments as the host gave them. values: the same as the kernel sees them.
     """
-    arguments = []
+    tensors = [item for name, value in bound.items() for item in _tensors(name, value)]
+    found = {name: find_argument(name, tensor, regions) for name, tensor in tensors}
+    arguments = {name: argument for name, argument in found.items() if argument is not None}
     is_open = False
-    for name, value in bound.items():
-        for part, tensor in _tensors(name, value):
-            argument = find_argument(part, tensor, regions)
-            if argument is None:
-                is_open = True
-            else:
-                arguments.append(argument)
-    by_name = {argument.name: argument for argument in arguments}
     for name, value in values.items():
         for part, handle in _pointers(name, value):
-            argument = by_name.get(part)
-            if argument is None:  # an integer annotated as a pointer
+            if part in arguments:
+                handle.dtype = ArgumentPointer(handle.dtype, arguments[part])
+            else:  # an object without a storage, or an integer annotated as a pointer
                 is_open = True
-            else:
-                handle.dtype = ArgumentPointer(handle.dtype, argument)
-    return LaunchGuard(log, kernel, arguments, is_open=is_open)
+    return LaunchGuard(log, kernel, tuple(arguments.values()), is_open=is_open)
 
 
 def _pointers(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -130,11 +130,14 @@ def test_updates_past_the_end_are_left_out(name: str, dtype: torch.dtype) -> Non
     assert old[:3].tolist() == [0, 0, 0] and abs(old[3].item()) > 60000
 
 
-def test_the_booleans_of_an_argument_are_its_own() -> None:
-    with triton_watch.watch("nan") as watch:
-        kernels.flags[(1,)](torch.ones(3, dtype=torch.bool), torch.zeros(4, dtype=torch.int32), BLOCK=4)
+def test_an_access_is_told_by_the_argument_that_its_pointer_came_from() -> None:
+    memory = torch.zeros(48, dtype=torch.uint8)
+    x, y = memory[:4].view(torch.bool), memory[32:].view(torch.int32)
+    regions = [(part.data_ptr(), part.data_ptr() + part.nbytes) for part in (x, y)]
+    with triton_watch.watch("nan", regions=regions) as watch:
+        kernels.flags[(1,)](x, y, 26, BLOCK=4)  # nearer to y
     assert f"flags at {line('flags')} reads" in messages(watch)[0]
-    assert "1 element after the end of x" in messages(watch)[0]
+    assert "4 active lanes, 23 to 26 elements after the end of x" in messages(watch)[0]
 
 
 def test_a_sibling_reached_by_an_offset_is_no_finding() -> None:
@@ -147,10 +150,10 @@ def test_a_sibling_reached_by_an_offset_is_no_finding() -> None:
 
 
 def test_a_pointer_chosen_from_two_arguments_is_named_after_the_nearest() -> None:
-    x, y, out = torch.zeros(2), torch.zeros(3), torch.zeros(4)
+    x, y, out = torch.zeros(1), torch.zeros(4), torch.zeros(4)
     with triton_watch.watch("nan") as watch:
         kernels.either[(1,)](x, y, out, BLOCK=4)
-    assert "1 active lane, 1 element after the end of y" in messages(watch)[0]
+    assert "1 active lane, 1 element after the end of x" in messages(watch)[0]
 
 
 def test_tensors_in_a_tuple_are_arguments() -> None:
@@ -177,10 +180,10 @@ def test_descriptors_are_judged_by_their_argument() -> None:
 
 def test_a_call_reports_its_first_lines() -> None:
     with triton_watch.watch("nan") as watch:
-        for kernel in (kernels.flags, kernels.full_block, kernels.late_add, kernels.late_swap):
+        for kernel in (kernels.late_swap, kernels.full_block, kernels.late_add):
             kernel[(1,)](*(torch.zeros(3, dtype=torch.int32) for _ in kernel.arg_names[:-1]), BLOCK=4)
-    kinds = [message.split(" out of")[0].split(" at ")[0] for message in messages(watch)]
-    assert kinds == ["flags", "flags", "full_block"]
+    kinds = [message.split(" at ")[0] for message in messages(watch)]
+    assert kinds == ["late_swap", "late_swap", "late_swap"]
 
 
 def test_addresses_from_a_table_are_not_judged() -> None:
@@ -190,6 +193,21 @@ def test_addresses_from_a_table_are_not_judged() -> None:
     with triton_watch.watch("nan") as watch:
         kernels.through_table[(1,)](table, y, 2, BLOCK=4)
     assert messages(watch) == [] and y.tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
+
+
+class Buffer:
+    """Memory that a launch takes though it is no tensor: it has an address and a type, but no known end."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.data_ptr, self.dtype = tensor.data_ptr, tensor.dtype
+
+
+@pytest.mark.parametrize("as_argument", [torch.Tensor.data_ptr, Buffer])
+def test_memory_without_a_known_end_is_not_judged(as_argument: Callable[[torch.Tensor], object]) -> None:
+    x, y = torch.arange(4.0), torch.zeros(4)
+    with triton_watch.watch("nan") as watch:
+        kernels.from_address[(1,)](as_argument(x), y, BLOCK=4)
+    assert messages(watch) == [] and torch.equal(x, y)
 
 
 @pytest.mark.parametrize("pattern", ["nan", "large"])

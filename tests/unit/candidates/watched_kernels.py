@@ -1,7 +1,5 @@
 """Kernels with and without planted memory faults; tests find lines by the comments that begin with `LINE:`."""
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 
@@ -79,15 +77,21 @@ def through_table(table, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def from_address(x: "*fp32", y, BLOCK: tl.constexpr):  # noqa: F722
+    offsets = tl.arange(0, BLOCK)
+    tl.store(y + offsets, tl.load(x + offsets))
+
+
+@triton.jit
 def through_offset(x, y, distance, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     tl.store(y + offsets, tl.load(x + distance + offsets))
 
 
 @triton.jit
-def flags(x, y, BLOCK: tl.constexpr):
+def flags(x, y, skip, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
-    tl.store(y + offsets, tl.load(x + offsets).to(tl.int32))  # LINE: flags
+    tl.store(y + offsets, tl.load(x + skip + offsets).to(tl.int32))  # LINE: flags
 
 
 @triton.jit
