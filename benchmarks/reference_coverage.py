@@ -1,18 +1,22 @@
 """How much of torch's own op database a reference may use: followed by rules, generic, refused, or broken.
 
-    python benchmarks/reference_coverage.py [--list] [NAME...]
+    python benchmarks/reference_coverage.py [--list] [--samples N] [NAME...]
 
-Each op's first sample inputs (float64, as `torch.testing` makes them) are wrapped with errors of 2^-24 of their
-size, and the op is evaluated as a reference would evaluate it. "sound" compares a float32 evaluation with the
-bound: an op whose float32 result lies outside has a wrong rule (or a float32 kernel of more than 1e3 u).
+Every sample input (float64, as `torch.testing` makes them) is used twice: rounded to float32 and exact, and
+with an error of 2^-12 of its size, almost all of which, up or down, the kernel's input is off. That is far
+above the rounding of the output, so that a rule that forgets an operand's error is seen. The op is evaluated on
+both as a reference would evaluate it, and its own float32 result is compared with the bound: an op whose result
+lies outside ("unsound") has a wrong rule (or a float32 kernel that is). "not compared" are ops that were
+followed, but of which no element was compared: no result in float32, or nothing but unknown ones.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import warnings
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
@@ -24,94 +28,138 @@ from gpuemu.reference.dispatch import Evaluation, FollowingMode
 from gpuemu.reference.errors import UnsupportedReferenceError
 from gpuemu.reference.functions import ReplacingMode
 
-SAMPLES = 4
+U = 2.0**-24
+OFF = 2.0**-12  # the relative error of an input that is not exact
+# From the worst to the best that a sample may come to.
+OUTCOMES = ("broken", "unsound", "refused", "generic", "followed", "not compared")
 
 
-def classify(info: Any) -> tuple[str, str]:
-    """(outcome, detail) of an op over its first samples."""
+class Found(NamedTuple):
+    """What one sample, or an op, came to, with one line that says why."""
+
+    outcome: str
+    detail: str = ""
+
+
+def name_of(info: Any) -> str:
+    """The op's name in the database, with its variant."""
+    return info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
+
+
+def classify(info: Any, samples: int | None = None) -> Found:
+    """What an op comes to: the worst of its samples; "followed" if at least one of them was compared."""
     if torch.float64 not in info.dtypes:
-        return "no float64", ""
-    outcomes: Counter[str] = Counter()
-    detail = ""
-    for number, sample in enumerate(info.sample_inputs("cpu", torch.float64, requires_grad=False)):
-        if number >= SAMPLES:
-            break
-        outcome, found = _evaluate(info, sample)
-        outcomes[outcome] += 1
-        detail = detail or found
-    for outcome in ("broken", "unsound", "refused", "generic", "followed"):
-        if outcomes[outcome]:
-            return outcome, detail
-    return "no samples", ""
+        return Found("no float64")
+    worst: dict[str, str] = {}
+    torch.manual_seed(0)
+    for sample in itertools.islice(info.sample_inputs("cpu", torch.float64, requires_grad=False), samples):
+        for exact in (True, False):
+            outcome, detail = _evaluate(info, (sample.input, sample.args, sample.kwargs), exact)
+            worst.setdefault(outcome, detail)
+    return next(
+        (Found(outcome, worst[outcome]) for outcome in OUTCOMES if outcome in worst), Found("no samples")
+    )
 
 
-def _evaluate(info: Any, sample: Any) -> tuple[str, str]:
+def _evaluate(info: Any, arguments: Any, exact: bool) -> Found:
     evaluation = Evaluation(make_arithmetic("P0", "float32"))
-    narrow = tree_map(_to_float32, (sample.input, sample.args, sample.kwargs))
-    try:
-        torch.manual_seed(0)
-        native = tree_flatten(info.op(narrow[0], *narrow[1], **narrow[2]))[0]
-    except Exception:  # a sample that float32 does not take says nothing about us
-        native = None
-    if any(isinstance(x, torch.Tensor) and x.layout is not torch.strided for x in tree_flatten(narrow)[0]):
-        return "refused", "a sparse tensor"
-    wrapped = tree_map(lambda x: _wrap(evaluation, x), narrow)
+    narrow = tree_map(lambda x: _narrow(x, exact), arguments)
+    native, failure = _call(info, narrow)
+    if any(
+        isinstance(x, torch.Tensor) and x.layout is not torch.strided for x in tree_flatten((narrow, native))[0]
+    ):
+        return Found("refused", "a sparse tensor")
+    wrapped = tree_map(lambda x: _wrap(evaluation, x), narrow if exact else arguments)
     try:
         with torch.no_grad(), ReplacingMode(), FollowingMode(evaluation):
             result = info.op(wrapped[0], *wrapped[1], **wrapped[2])
     except UnsupportedReferenceError as error:
-        return "refused", str(error)[:90]
+        return Found("refused", str(error)[:90])
     except Exception as error:  # whatever: that is the finding
-        return "broken", f"{type(error).__name__}: {' '.join(str(error).split())[:90]}"
+        if failure is not None and _call(info, arguments)[1] is not None:
+            return Found("not compared", failure)
+        return Found("broken", f"{type(error).__name__}: {' '.join(str(error).split())[:90]}")
     if evaluation.generic:
-        return "generic", ", ".join(evaluation.generic)
-    problem = _compare(tree_flatten(result)[0], native)
-    return ("unsound", problem) if problem else ("followed", "")
+        return Found("generic", ", ".join(evaluation.generic))
+    if failure is not None:
+        return Found("not compared", failure)
+    return _compare(tree_flatten(result)[0], tree_flatten(native)[0])
 
 
-def _to_float32(x: Any) -> Any:
-    return x.float() if isinstance(x, torch.Tensor) and x.dtype == torch.float64 else x
+def _call(info: Any, arguments: Any) -> tuple[Any, str | None]:
+    """The op's own result, or why it has none."""
+    copied = tree_map(lambda x: x.clone() if isinstance(x, torch.Tensor) else x, arguments)
+    try:
+        torch.manual_seed(0)
+        return info.op(copied[0], *copied[1], **copied[2]), None
+    except Exception as error:
+        return None, f"{type(error).__name__}: {' '.join(str(error).split())[:90]}"
+
+
+def _narrow(x: Any, exact: bool) -> Any:
+    """What the float32 kernel is given."""
+    if not isinstance(x, torch.Tensor) or x.dtype != torch.float64:
+        return x
+    if exact or x.layout is not torch.strided:
+        return x.float()
+    signs = torch.randint(0, 2, x.shape, generator=torch.Generator().manual_seed(0)) * 2.0 - 1.0
+    return torch.where(x.isfinite(), x + x * signs * (OFF * 0.999), x).float()
 
 
 def _wrap(evaluation: Evaluation, x: Any) -> Any:
-    if isinstance(x, torch.Tensor) and x.is_floating_point():
-        return evaluation.make(x.double(), None, raw=True)
-    return x
+    """An argument as a reference would have it: float32 ones are exact, float64 ones computed."""
+    if not isinstance(x, torch.Tensor) or not x.is_floating_point():
+        return x.clone() if isinstance(x, torch.Tensor) else x
+    if x.dtype == torch.float64:
+        error = torch.where(x.isfinite(), x.abs() * OFF + 2.0**-149, 0.0)
+        return evaluation.make(x.detach().clone(), error)
+    return evaluation.make(x.double(), None, raw=True)
 
 
-def _compare(results: list[Any], native: list[Any] | None) -> str:
-    for number, result in enumerate(results):
-        if type(result) is not Bounded or native is None or not result.value.is_floating_point():
+def _compare(results: list[Any], native: list[Any]) -> Found:
+    compared = 0
+    for number, (result, there) in enumerate(itertools.zip_longest(results, native)):
+        if not isinstance(result, torch.Tensor) or not isinstance(there, torch.Tensor):
             continue
-        there = native[number]
-        if not isinstance(there, torch.Tensor) or there.shape != result.shape:
-            return f"output {number} has shape {tuple(result.shape)}"
-        error = torch.zeros_like(result.value) if result.error is None else result.error
-        room = error + result.value.abs() * 2.0**-24 + 2.0**-149
-        off = (there.double() - result.value).abs()
-        wrong = result.value.isfinite() & there.isfinite() & (off > room)
+        if there.shape != result.shape:
+            return Found(
+                "unsound", f"output {number} has shape {tuple(result.shape)}, not {tuple(there.shape)}"
+            )
+        value = result.value if type(result) is Bounded else result
+        error = result.error if type(result) is Bounded else None
+        if value.is_complex() or there.is_complex():
+            continue
+        value, actual = value.double(), there.double()
+        bound = torch.zeros_like(value) if error is None else error.double()
+        if not (result.is_floating_point() or error is None):  # an integer or bool that may be another one
+            bound = torch.where(bound > 0, torch.inf, 0.0)
+        room = bound + value.abs() * U + 2.0**-149
+        judged = bound.isfinite() & value.isfinite()
+        compared += int(judged.sum())
+        wrong = judged & ~((actual - value).abs() <= room)
         if bool(wrong.any()):
-            ratio = float((off / room)[wrong].max())
-            return f"output {number} is {ratio:.3g} bounds off"
-    return ""
+            ratio = float(((actual - value).abs() / room)[wrong].max())
+            return Found("unsound", f"output {number} is {ratio:.3g} bounds off")
+    return Found("followed") if compared else Found("not compared", "nothing to compare")
 
 
 def main() -> None:
     """Print the counts and, on request, a line per op."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*")
+    parser.add_argument("names", nargs="*", help="of ops, with or without a variant")
     parser.add_argument("--list", action="store_true", help="a line per op that is not followed")
+    parser.add_argument("--samples", type=int, help="at most so many samples of an op (default: all)")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")
     counts: Counter[str] = Counter()
     for info in op_db:
-        if arguments.names and info.name not in arguments.names:
+        name = name_of(info)
+        if arguments.names and not {name, info.name} & set(arguments.names):
             continue
-        outcome, detail = classify(info)
+        outcome, detail = classify(info, arguments.samples)
         counts[outcome] += 1
-        if (arguments.list or arguments.names) and (outcome != "followed" or arguments.names):
-            name = info.name + (f".{info.variant_test_name}" if info.variant_test_name else "")
-            print(f"{outcome:<10} {name:<50} {detail}", flush=True)
+        if arguments.names or (arguments.list and outcome != "followed"):
+            print(f"{outcome:<12} {name:<50} {detail}", flush=True)
     print(", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()))
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu import environment
-from gpuemu.checking import require_device
+from gpuemu.checking import device_kind, require_device
 from gpuemu.model.calibration import Calibration, CalibrationEntry
 from gpuemu.model.scores import Scores
 from gpuemu.ops.registry import get_op
 from gpuemu.oracle.calibration import false_alarm_bound, published_threshold, raised_constant
+from gpuemu.studies.cells import Cell
 from gpuemu.studies.controls import ROUNDS, failed_row, make_items
-from gpuemu.studies.shards import Progress, default_jobs, device_name, run_shards
+from gpuemu.studies.shards import Progress, device_name, run_shards
 
 
 def calibrate(
@@ -33,10 +34,10 @@ def calibrate(
         rounds, ops, journal, minutes: as for that study. command: what the file says it was written by.
     """
     require_device(device)
-    kind = device.split(":", maxsplit=1)[0]
+    kind = device_kind(device)
     items = list(make_items(kind, rounds or ROUNDS[kind], ops))
     rows = run_shards(
-        "gpuemu.studies.controls", [[item] for item in items], device, seed, default_jobs(), progress,
+        "gpuemu.studies.controls", [[item] for item in items], device, seed, progress=progress,
         journal=journal, minutes=minutes, on_failure=failed_row,
     )  # fmt: skip
     return Calibration(
@@ -55,13 +56,13 @@ def summarise_scores(rows: Mapping[str, Mapping[str, Any]]) -> tuple[Calibration
     scores: dict[tuple[str, str, str], Scores] = {}
     implementations: dict[tuple[str, str, str], set[str]] = {}
     for item, row in rows.items():
-        name, dtype, *_ = item.split("/")
-        family = get_op(name).family
+        cell = Cell.parse(item)
+        family = get_op(cell.op).family
         for implementation, counts in row["implementations"].items():
             for profile, found in counts["scores"].items():
-                key = (family, profile, dtype)
+                key = (family, profile, cell.dtype)
                 scores[key] = scores.get(key, Scores()) + Scores.from_json(found)
-                implementations.setdefault(key, set()).add(f"{name} {implementation}")
+                implementations.setdefault(key, set()).add(f"{cell.op} {implementation}")
     return tuple(
         CalibrationEntry(
             *key,
@@ -82,6 +83,5 @@ def summarise_errors(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     """The published tolerance per "op dtype", from the benign value classes that it was published for."""
     errors: dict[str, list[float]] = {}
     for item, row in rows.items():
-        name, dtype, *_ = item.split("/")
-        errors.setdefault(f"{name} {dtype}", []).extend(row["absolute_errors"])
+        errors.setdefault(Cell.parse(item).op_and_dtype, []).extend(row["absolute_errors"])
     return {key: published_threshold(found) for key, found in sorted(errors.items()) if found}

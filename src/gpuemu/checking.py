@@ -173,11 +173,16 @@ def check(
     return report
 
 
+def device_kind(device: str) -> str:
+    """ "cpu" or "cuda" of a device such as "cuda:1"."""
+    return device.split(":", maxsplit=1)[0]
+
+
 def require_device(device: str) -> None:
     """Raises: UsageError for an unknown device, UnsupportedEnvironmentError for one that is not there."""
     if device == "cpu":
         return
-    if device.split(":", maxsplit=1)[0] != "cuda":
+    if device_kind(device) != "cuda":
         raise UsageError(f"unknown device {device!r}; use cpu or cuda")
     import torch
 

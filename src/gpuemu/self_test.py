@@ -11,12 +11,11 @@ from gpuemu.inputs import fill
 from gpuemu.model.op import Op
 from gpuemu.model.value_class import VALUE_CLASSES
 from gpuemu.oracle import blindness, bounds
-from gpuemu.planning.limits import LIMITS, Limits
+from gpuemu.planning.limits import many_case_limits
 from gpuemu.planning.plan import make_plan
 from gpuemu.reference import evaluate
 
 SHOWN = 3
-DEVICE_LIMITS = Limits(elements=1 << 18, batch=1 << 12, inner=1 << 11)
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def self_test(
         plan = make_plan(
             op, budget=budget, seed=seed, device=device, dtypes=[dtype],
             value_classes=tuple(op.value_classes or VALUE_CLASSES),
-            limits=LIMITS["cpu"] if device == "cpu" else DEVICE_LIMITS,
+            limits=many_case_limits(device),
         )  # fmt: skip
         for case in plan.cases:
             inputs = fill.make_inputs(op, case)

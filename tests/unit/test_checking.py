@@ -208,3 +208,8 @@ def test_a_changed_op_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ops.py").write_text(source.replace("60", "50"))
     with pytest.raises(UsageError, match="has changed"):
         replay(report.run.id, report.records[0].case.id, tmp_path)
+
+
+@pytest.mark.parametrize(("device", "kind"), [("cpu", "cpu"), ("cuda", "cuda"), ("cuda:1", "cuda")])
+def test_a_device_is_of_a_kind(device: str, kind: str) -> None:
+    assert checking.device_kind(device) == kind

@@ -36,7 +36,9 @@ def exact_form(op: Op, case: Case) -> ExactForm:
     """The largest integers that the op's accumulators sum exactly in this case."""
     quanta = accumulator_quanta(op, case.dtype)
     shapes = [
-        op.shape_of(name, case.dims, case.params) for name, tensor in op.tensors.items() if _is_free(op, name)
+        op.shape_of(name, case.dims, case.params)
+        for name, tensor in op.tensors.items()
+        if tensor.takes_value_class
     ]
     factors = len(shapes)
     batch = math.prod(max(case.dims[name], 1) for name, dim in op.domains.items() if dim.batch)
@@ -57,13 +59,6 @@ def accumulator_quanta(op: Op, dtype: str) -> float:
     if rung.eager and storage.is_float:
         roundoff = max(roundoff, storage.unit_roundoff)
     return 0.5 / max(roundoff, rung.accumulator_roundoff or 0.0, get_dtype("float32").unit_roundoff)
-
-
-def _is_free(op: Op, name: str) -> bool:
-    """Whether an input takes a value class: a float tensor without bounds of its own."""
-    tensor = op.tensors[name]
-    is_float = tensor.dtype is None or get_dtype(tensor.dtype).is_float
-    return is_float and tensor.low is None and tensor.high is None
 
 
 def exact_integers(streams: Streams, shape: Shape, form: ExactForm) -> Iterator[Values]:

@@ -81,6 +81,12 @@ class Tensor:
     def axes(self) -> tuple[str, ...]:
         return tuple(self.shape.split())
 
+    @property
+    def takes_value_class(self) -> bool:
+        """Whether its values are drawn from a value class: a float tensor without bounds of its own."""
+        is_float = self.dtype is None or get_dtype(self.dtype).is_float
+        return is_float and self.low is None and self.high is None
+
 
 @dataclass(frozen=True)
 class Recovered:

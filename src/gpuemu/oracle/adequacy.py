@@ -13,7 +13,7 @@ import torch
 from gpuemu.dtypes import DType, torch_dtype
 from gpuemu.model.expected import Expected, ExpectedOutput
 from gpuemu.model.verdict import Adequacy, Status, Verdict
-from gpuemu.oracle.bounds import Acceptance, OutputAcceptance, accept, coarsen, comparable
+from gpuemu.oracle.bounds import Acceptance, OutputAcceptance, comparable, convicting
 from gpuemu.oracle.distortions import DISTORTIONS
 from gpuemu.rounding import round_to
 
@@ -38,9 +38,7 @@ def rejected(
     exempt: list[str] = []
     if expected.problem is not None:
         return (), ()
-    if expected.generic:  # only what would fail a kernel counts
-        expected = coarsen(expected)
-        acceptance = accept(expected, acceptance.contract)
+    acceptance = convicting(expected, acceptance)  # only what would fail a kernel counts
     for name in predictors:
         pairs = list(zip(expected.outputs, acceptance.outputs, strict=True))
         predictions = [_predict(name, inputs, output, accepted) for output, accepted in pairs]

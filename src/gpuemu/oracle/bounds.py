@@ -126,6 +126,11 @@ def _coarsen_output(output: ExpectedOutput) -> ExpectedOutput:
     return replace(output, bound=torch.maximum(output.bound * GENERIC_FACTOR, row * GENERIC_ROW_SHARE))
 
 
+def convicting(expected: Expected, acceptance: Acceptance) -> Acceptance:
+    """What is accepted before a kernel is convicted: of a generic bound, only gross errors are refused."""
+    return accept(coarsen(expected), acceptance.contract) if expected.generic else acceptance
+
+
 def widen(expected: Expected, expected64: Expected) -> Expected:
     """Add the reference's own error to the bounds (section 12.7).
 

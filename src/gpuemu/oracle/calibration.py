@@ -18,6 +18,7 @@ from gpuemu.model.verdict import Status
 CONFIDENCE = 0.95
 HEADROOM = 2.0  # a healthy rule leaves this factor above the worst control
 RULE_SET_SCORE = 0.5  # a control above it is a bug report against the rules
+PUBLISHED_VALUES = ("uniform", "bell")  # what the published tolerances were fitted on (PUBLISHED.md, P2)
 
 
 def raised_constant(largest_score: float) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from gpuemu.model.expected import Expected
-from gpuemu.oracle.bounds import Acceptance, OutputAcceptance, accept, coarsen, comparable
+from gpuemu.oracle.bounds import Acceptance, OutputAcceptance, comparable, convicting
 from gpuemu.rounding import half_ulp, round_to
 
 Tensor = torch.Tensor
@@ -70,15 +70,10 @@ def rejected(expected: Expected, acceptance: Acceptance, names: Sequence[str]) -
     """Which of the named distortions this case rejects in some output."""
     if expected.problem is not None:
         return ()
-    acceptance = _convicting(expected, acceptance)
+    acceptance = convicting(expected, acceptance)
     return tuple(
         name for name in names if any(_rejects(accepted, DISTORTIONS[name]) for accepted in acceptance.outputs)
     )
-
-
-def _convicting(expected: Expected, acceptance: Acceptance) -> Acceptance:
-    """What is accepted where a generic bound convicts only gross errors."""
-    return accept(coarsen(expected), acceptance.contract) if expected.generic else acceptance
 
 
 def _rejects(accepted: OutputAcceptance, distort: Callable[[Tensor], Tensor | None]) -> bool:
@@ -94,7 +89,7 @@ def visible_bits(expected: Expected, acceptance: Acceptance, at_least: int = 0) 
     """
     if expected.problem is not None:
         return None
-    acceptance = _convicting(expected, acceptance)
+    acceptance = convicting(expected, acceptance)
     best: int | None = None
     for output, accepted in zip(expected.outputs, acceptance.outputs, strict=True):
         if not accepted.dtype.is_float or accepted.selection is not None or not accepted.elements:

@@ -30,6 +30,13 @@ LIMITS = {
     ),
     "cuda": Limits(elements=1 << 24, batch=1 << 20, inner=1 << 14),
 }
+# Larger than on the CPU, small enough for a hundred thousand runs in minutes.
+DEVICE_LIMITS = Limits(elements=1 << 18, batch=1 << 12, inner=1 << 11)
+
+
+def many_case_limits(device: str) -> Limits:
+    """The limits of a study of very many cases: those of the CPU tier there, `DEVICE_LIMITS` on a device."""
+    return LIMITS["cpu"] if device == "cpu" else DEVICE_LIMITS
 
 
 def batch_dims(op: Op) -> frozenset[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gpuemu.dtypes import get_dtype
 from gpuemu.errors import UsageError
 from gpuemu.model.case import Case, Plan
 from gpuemu.model.contract import DEFAULT_LAYOUTS, LAYOUTS
@@ -114,8 +113,7 @@ def _axes(
         if tensor.axes:
             own = tensor.layouts and _restrict(tensor.layouts, layouts, DEFAULT_LAYOUTS)
             axes.append(Axis(f"layout {name}", own or chosen_layouts, favoured="contiguous"))
-        fixed = tensor.dtype is not None and not get_dtype(tensor.dtype).is_float
-        if not fixed and tensor.low is None and tensor.high is None:
+        if tensor.takes_value_class:
             own = tensor.value_classes and _restrict(tensor.value_classes, value_classes, DEFAULT_VALUE_CLASSES)
             axes.append(Axis(f"values {name}", own or tensor.value_classes or classes))
     axes += [Axis(f"param {name}", tuple(range(len(values)))) for name, values in op.params.items()]

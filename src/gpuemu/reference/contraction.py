@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,8 @@ import torch
 
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.extent import Extent, extent_of, mark
+from gpuemu.reference.constants import scalar
+from gpuemu.reference.extent import Extent, extent_of, mark, size_of
 from gpuemu.reference.lowest_bit import lowest_bit, may_share_lowest_bit
 from gpuemu.reference.step import Operand, is_settled, to_operand
 from gpuemu.rounding import round_to
@@ -19,13 +21,22 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 Bilinear = Callable[[Tensor, Tensor], Tensor]
+# Elements of one line that are looked at first, for whether at most one is not 0.
+_LOOKED_AT = 16
 
 
-def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: int) -> Bounded:
+def contract(
+    evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: int, by_rows: bool = False
+) -> Bounded:
     """Value and error of a bilinear `function` that sums `terms` products per element.
 
     e = |A| e_B + e_A (|B| + e_B) + g(K) u (|A| + e_A)(|B| + e_B) + K omega, where e_A and e_B include the
-    permitted operand roundings.
+    permitted operand roundings. For one product per element, the others being 0 for certain, g is that of the
+    product alone, and there is no rounding where it is representable (rule 8).
+
+    Args:
+        by_rows: the sum runs over the last dim of a and the last but one (or only) of b, and nothing but these
+            products is ever added: not so for convolutions, of which Winograd's algorithm mixes elements.
     """
     arithmetic = evaluation.arithmetic
     if arithmetic.operand_rounding and not all(type(x) is not Bounded or x.raw for x in (a, b)):
@@ -33,23 +44,33 @@ def contract(evaluation: Evaluation, function: Bilinear, a: Any, b: Any, terms: 
     (value_a, error_a), (value_b, error_b) = permitted_operand(arithmetic, a), permitted_operand(arithmetic, b)
     value = function(value_a, value_b)
     extent = _extent(arithmetic, (value_a, error_a), (value_b, error_b), terms)
-    size_a, size_b = value_a.abs(), value_b.abs()
+    size_a, size_b = size_of(value_a), size_of(value_b)
     growth, flush = arithmetic.contraction_share(terms), terms * arithmetic.sum_underflow
+    single = by_rows and (
+        (error_a is None and has_single_entries(value_a, -1))
+        or (error_b is None and has_single_entries(value_b, max(-2, -value_b.dim())))
+    )
+    if single:
+        growth, flush = min(growth, _single_share(arithmetic)), arithmetic.sum_underflow
     if error_a is None and error_b is None:
         error = function(size_a, size_b)
         if extent is None and _overflows(arithmetic, error):
             return evaluation.make(value, careful_contraction(arithmetic, function, a, b, value, terms))
-        exact = _certify(arithmetic, value_a, value_b, error, growth, flush)
+        if single:
+            exact = _certify_products(arithmetic, error, growth, flush)
+        else:
+            exact = _certify(arithmetic, value_a, value_b, error, growth, flush)
         mark(value, None if exact else error, extent)
         return evaluation.make(value, None if exact else error)
     if error_b is not None:
         reach_b = size_b + error_b
         error = function(size_a, error_b.add(reach_b, alpha=growth))
         if error_a is not None:
-            error.add_(function(error_a, reach_b.mul_(1.0 + growth)))
+            error.add_(function(error_a, reach_b), alpha=1.0 + growth)
+        error.add_(flush)
     elif error_a is not None:
-        error = function(error_a.mul(1.0 + growth).add_(size_a, alpha=growth), size_b)
-    error.add_(flush)
+        error = function(torch.add(error_a, size_a, alpha=growth / (1.0 + growth)), size_b)
+        torch.add(scalar(flush), error, alpha=1.0 + growth, out=error)
     if extent is not None:
         mark(value, error, extent)
         return evaluation.make(value, error)
@@ -84,7 +105,9 @@ def permitted_operand(arithmetic: Arithmetic, operand: Any) -> tuple[Tensor, Ten
     computed = type(operand) is Bounded and not operand.raw
     if arithmetic.operand_rounding and computed:
         storage = arithmetic.storage
-        rounding = value.abs().mul_(storage.unit_roundoff).add_(storage.smallest_subnormal / 2.0)
+        rounding = torch.add(
+            scalar(storage.smallest_subnormal / 2.0), size_of(value), alpha=storage.unit_roundoff
+        )
         if error is None:
             rounding = torch.where(round_to(value, storage.name) == value, 0.0, rounding)
         if storage.max < arithmetic.overflow:
@@ -96,8 +119,8 @@ def permitted_operand(arithmetic: Arithmetic, operand: Any) -> tuple[Tensor, Ten
         elif bool(rounding.any()):
             error = rounding
     if arithmetic.tf32:
-        truncation = value.abs().mul_(arithmetic.tf32)
-        error = truncation if error is None else truncation.add_(error)
+        size = size_of(value)
+        error = size * arithmetic.tf32 if error is None else torch.add(error, size, alpha=arithmetic.tf32)
     return value, error
 
 
@@ -118,7 +141,7 @@ def _certify(arithmetic: Arithmetic, a: Tensor, b: Tensor, total: Tensor, growth
     if total.numel() == 0:
         return True
     if not may_share_lowest_bit(arithmetic.exact_quanta(contraction=True), total.amin(), a, b):
-        total.mul_(growth).add_(flush)
+        torch.add(scalar(flush), total, alpha=growth, out=total)
         return False
     quantum = lowest_bit(a) * lowest_bit(b)
     limit = quantum * arithmetic.exact_quanta(contraction=True) if quantum >= arithmetic.sum_underflow else -1.0
@@ -126,6 +149,41 @@ def _certify(arithmetic: Arithmetic, a: Tensor, b: Tensor, total: Tensor, growth
         return True
     exact = total <= limit
     total.mul_(growth).add_(flush).masked_fill_(exact, 0.0)
+    return False
+
+
+def has_single_entries(x: Tensor, dim: int) -> bool:
+    """Whether no line along a dim holds more than one number that is not 0.
+
+    The start of one line tells almost always that it does.
+    """
+    line = x.movedim(dim, -1) if dim != -1 else x
+    start = line
+    while start.dim() > 1:
+        if start.shape[0] == 0:
+            return False
+        start = start[0]
+    if sum(number != 0 for number in start[:_LOOKED_AT].tolist()) > 1:
+        return False
+    return line.numel() > 0 and int((line != 0).sum(-1).amax()) <= 1
+
+
+def _single_share(arithmetic: Arithmetic) -> float:
+    """What one product loses: it is rounded or truncated as it is added to zeros, and then to the result."""
+    return 2.0 * max(arithmetic.contraction_roundoff, arithmetic.unit_roundoff)
+
+
+def _certify_products(arithmetic: Arithmetic, size: Tensor, growth: float, flush: float) -> bool:
+    """Turn the magnitudes of single products into their rounding errors; true if none has any (rule 8)."""
+    exact = (size >= arithmetic.sum_underflow) | (size == 0)
+    if arithmetic.compute is None:
+        exact = size == 0
+    else:  # no more significant bits than the accumulator has
+        bits = 1 + round(math.log2(arithmetic.exact_quanta(contraction=True)))
+        exact &= (size.view(torch.int64) & ((1 << (53 - bits)) - 1)) == 0
+    if bool(exact.all()):
+        return True
+    size.mul_(growth).add_(flush).masked_fill_(exact, 0.0)
     return False
 
 

@@ -62,10 +62,38 @@ def quantile(
     return result if isinstance(q, torch.Tensor) and q.dim() else result[0]
 
 
+def isclose(
+    input: Tensor,  # noqa: A002
+    other: Tensor,
+    rtol: float = 1e-5,
+    atol: float = 1e-8,
+    equal_nan: bool = False,
+) -> Tensor:
+    """a = b, or |a - b| <= atol + |rtol b| for a finite difference, or both NaN if `equal_nan`."""
+    a, b = (x if x.is_floating_point() else x.double() for x in (input, other))
+    distance = (a - b).abs()
+    close = (a == b) | ((distance <= (b * rtol).abs() + atol) & torch.isfinite(distance))
+    return close | (torch.isnan(a) & torch.isnan(b)) if equal_nan else close
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # noqa: A002
+    """x W^T + b for a vector x: that of one row."""
+    return torch.nn.functional.linear(input.unsqueeze(0), weight, bias).squeeze(0)
+
+
+def _takes_vector(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> bool:  # noqa: A002, ARG001
+    return input.dim() == 1 and weight.dim() == 2
+
+
 # Function to its replacement and when it applies.
 REPLACED: dict[Any, tuple[Callable[..., Any], Callable[..., bool]]] = {
     **dict.fromkeys((torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__), (matmul, _has_vector)),
     torch.Tensor.__rmatmul__: (lambda b, a: matmul(a, b), lambda b, a: _has_vector(a, b)),
+    **dict.fromkeys((torch.isclose, torch.Tensor.isclose), (isclose, lambda *_, **__: True)),
+    torch.nn.functional.linear: (
+        linear,
+        _takes_vector,
+    ),
     torch.quantile: (quantile, lambda *_, **__: True),
     torch.Tensor.quantile: (quantile, lambda *_, **__: True),
 }

@@ -88,10 +88,16 @@ def _median(given: _Arguments) -> Choice:
     return Choice(dim, (scores.shape[dim] - 1) // 2 if scores.dim() else 0, largest=False, nan_first=False)
 
 
-_SELECTORS: dict[str, Callable[[_Arguments], Choice]] = {
+def _nan_median(given: _Arguments) -> Choice | None:
+    """As the median where no element is NaN; else the rank differs from row to row."""
+    return None if bool(to_plain(given.args[0]).isnan().any()) else _median(given)
+
+
+_SELECTORS: dict[str, Callable[[_Arguments], Choice | None]] = {
     "argmax": _extreme("argmax"), "argmin": _extreme("argmin"), "max.dim": _extreme("max"),
     "min.dim": _extreme("min"), "topk": _top, "sort": _sort, "argsort": _sort, "sort.stable": _stable_sort,
     "argsort.stable": _stable_sort, "kthvalue": _nth, "median.dim": _median,
+    "nanmedian.dim": _nan_median,
 }  # fmt: skip
 # Names without an overload mean all of an op's, so the more special names come last and win.
 SELECTORS = {
@@ -125,7 +131,9 @@ class Selections:
     def observe(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
         """Note what a call has selected, moved or overwritten."""
         if func in SELECTORS:
-            self._remember(SELECTORS[func](_Arguments(args, kwargs)), args[0], result)
+            choice = SELECTORS[func](_Arguments(args, kwargs))
+            if choice is not None:
+                self._remember(choice, args[0], result)
         elif func in CARRIERS:
             self._carry(func, args, kwargs, result)
         elif func._schema.is_mutable:

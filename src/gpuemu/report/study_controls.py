@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpuemu.report.study_rows import missing_row_lines
 from gpuemu.report.text import FAINT_STYLE, LABEL_STYLE, Line, columns, format_short, make_line
 
 
@@ -19,13 +20,7 @@ def study_lines(document: Mapping[str, Any], quiet: bool = False) -> Iterator[Li
         f" in {document['judged']} judged of {document['runs']} runs; the true rate is below "
         f"{document['bound_on_rate_95']:.2g} (95 %) for runs drawn as these were",
     )
-    for item, message in document["failures"].items():
-        yield make_line((f"row {item} ended its worker: ", "red"), message)
-    if document["items"] < document["items_planned"]:
-        yield make_line(
-            f"{document['items']} of {document['items_planned']} rows: the time was up; "
-            "the same command with the same --journal goes on"
-        )
+    yield from missing_row_lines(document)
     for alarm in document["alarms"]:
         verdict = alarm["record"]["verdict"]
         what = f"{alarm['record']['case']['op']} {alarm['implementation']}: {verdict['status']}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpuemu.report.study_rows import missing_row_lines
 from gpuemu.report.text import FAINT_STYLE, LABEL_STYLE, Line, columns, make_line
 
 
@@ -16,13 +17,7 @@ def study_lines(document: Mapping[str, Any], quiet: bool = False) -> Iterator[Li
     yield make_line(
         f"scored on {scored['controls']} control and {scored['mutants']} mutant runs that calibrated nothing"
     )
-    for item, message in document["failures"].items():
-        yield make_line((f"row {item} ended its worker: ", "red"), message)
-    if document["items"] < document["items_planned"]:
-        yield make_line(
-            f"{document['items']} of {document['items_planned']} rows: the time was up; "
-            "the same command with the same --journal goes on"
-        )
+    yield from missing_row_lines(document)
     yield make_line()
     yield from columns(_rows("rule", document["by_values"]["all"]))
     if quiet:

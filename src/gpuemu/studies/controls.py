@@ -8,36 +8,27 @@ is counted apart, since it shows what the tighter profile tells from it.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 from gpuemu import environment
 from gpuemu.campaign import Campaign, Shared
-from gpuemu.candidates import loader
-from gpuemu.checking import make_campaign, require_device
+from gpuemu.checking import device_kind, make_campaign, require_device
 from gpuemu.corpus.population import Implementation, load_population
 from gpuemu.errors import UsageError
 from gpuemu.model.case import Case
 from gpuemu.model.op import Op
 from gpuemu.model.scores import Scores, merge_scores
-from gpuemu.model.value_class import VALUE_CLASSES
 from gpuemu.model.verdict import Status, Verdict
 from gpuemu.ops.registry import get_op
-from gpuemu.oracle.calibration import false_alarm_bound
-from gpuemu.planning.limits import LIMITS, Limits
-from gpuemu.planning.plan import make_plan
-from gpuemu.studies.shards import Progress, default_jobs, device_name, run_shards, serve
+from gpuemu.oracle.calibration import PUBLISHED_VALUES, false_alarm_bound
+from gpuemu.studies.cells import Cell, interleave, make_candidate, value_classes
+from gpuemu.studies.shards import Progress, device_name, run_shards, serve
 
-CASES_PER_ITEM = 4
 ROUNDS = {"cpu": 4, "cuda": 12}
-# Larger than on the CPU, small enough for a hundred thousand runs in minutes.
-DEVICE_LIMITS = Limits(elements=1 << 18, batch=1 << 12, inner=1 << 11)
 MINUTES = 8.5
-PUBLISHED_VALUES = ("uniform", "bell")  # what the published tolerances were fitted on (PUBLISHED.md, P2)
 KEPT_ALARMS = 3  # per item
 TABLES = ("by_profile", "under_default", "by_op", "by_value_class", "by_implementation")
 ALARMS = (Status.FAIL, Status.ERROR, Status.INVALID)
@@ -59,16 +50,15 @@ def run_study(
         device: "cpu" (Triton's interpreter) or "cuda". seed: of plans and inputs.
         journal: keeps finished rows; the same call goes on where an earlier one stopped.
         minutes: no row is begun after this time; the document says how many are missing.
-        rounds: cases per (op, dtype, value class), in units of `CASES_PER_ITEM`. ops: None takes all.
+        rounds: cases per (op, dtype, value class), in units of `CASES_PER_CELL`. ops: None takes all.
 
     Raises:
         UsageError: an op without controls.
     """
     require_device(device)
     started = time.perf_counter()
-    kind = device.split(":", maxsplit=1)[0]
+    kind = device_kind(device)
     items = list(make_items(kind, rounds or ROUNDS[kind], ops))
-    jobs = jobs or default_jobs()
     groups = [[item] for item in items]
     rows = run_shards(
         "gpuemu.studies.controls",
@@ -86,7 +76,7 @@ def run_study(
 
 def controls_of(op: str, device: str, dtype: str) -> list[Implementation]:
     """The controls of an op that run on a kind of device in a dtype."""
-    kind = device.split(":", maxsplit=1)[0]
+    kind = device_kind(device)
     return [i for i in load_population(op) if i.role == "control" and i.runs_on(kind, dtype)]
 
 
@@ -107,51 +97,32 @@ def make_items(kind: str, rounds: int, ops: Sequence[str] | None = None) -> Iter
     chosen = [get_op(name) for name in (ops or names)]
     for number in range(rounds):
         by_op = [
-            [f"{op.name}/{dtype}/{values}/{number}" for values in _classes(op) for dtype in op.dtypes]
+            [Cell(op.name, dtype, values, number) for values in value_classes(op) for dtype in op.dtypes]
             for op in chosen
         ]
-        # Neighbours in the list are different ops, so that shards take about the same time.
-        yield from (item for item in chain.from_iterable(zip_longest(*by_op)) if item is not None)
-
-
-def _classes(op: Op) -> tuple[str, ...]:
-    """Every value class, if the op has an input that takes one."""
-    free = [t for t in op.tensors.values() if t.low is None and t.high is None and t.dtype in (None, "float32")]
-    return tuple(op.value_classes or VALUE_CLASSES) if free else ("uniform",)
+        yield from (cell.item for cell in interleave(by_op))
 
 
 def run_row(item: str, device: str, seed: int) -> dict[str, Any]:
     """All controls of one op on a few cases of one dtype and value class."""
-    name, dtype, values, _ = item.split("/")
-    op = get_op(name)
-    number = int.from_bytes(hashlib.blake2b(f"{seed}/{item}".encode(), digest_size=8).digest(), "little")
-    limits = LIMITS["cpu"] if device == "cpu" else DEVICE_LIMITS
-    plan = make_plan(
-        op,
-        budget=CASES_PER_ITEM,
-        seed=number,
-        device=device,
-        dtypes=[dtype],
-        value_classes=[values],
-        limits=limits,
-    )
+    cell = Cell.parse(item)
+    op = get_op(cell.op)
     campaigns = [
-        (control, _campaign(op, control, dtype, device)) for control in controls_of(name, device, dtype)
+        (control, _campaign(op, control, cell.dtype, device))
+        for control in controls_of(cell.op, device, cell.dtype)
     ]
     shared = Shared()
     for _, campaign in campaigns:
         campaign.shared = shared
     row: dict[str, Any] = {"implementations": {}, "alarms": [], "absolute_errors": []}
-    for case in plan.cases:
+    for case in cell.plan(device, seed).cases:
         for control, campaign in campaigns:
             _run_control(control, campaign, case, row)
     return row
 
 
 def _campaign(op: Op, control: Implementation, dtype: str, device: str) -> Campaign:
-    loader.prepare_tier(device)
-    candidate = loader.from_callable(control.function, name=control.name)
-    return make_campaign(op, candidate, device, control.profiles.get(dtype))
+    return make_campaign(op, make_candidate(control, device), device, control.profiles.get(dtype))
 
 
 def _run_control(control: Implementation, campaign: Campaign, case: Case, row: dict[str, Any]) -> None:
@@ -182,31 +153,26 @@ def summarise(
     rows: Mapping[str, Mapping[str, Any]], planned: int, device: str, seed: int, seconds: float
 ) -> dict[str, Any]:
     """The study's document from its rows."""
-    tables: dict[str, dict[str, Any]] = {
-        "by_profile": {},
-        "under_default": {},
-        "by_op": {},
-        "by_value_class": {},
-        "by_implementation": {},
-    }
+    tables: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
     statuses: dict[str, int] = {}
     alarms: list[Any] = []
     for item, row in rows.items():
-        name, dtype, values, _ = item.split("/")
+        cell = Cell.parse(item)
         alarms += row["alarms"]
         for implementation, counts in row["implementations"].items():
             for status, count in counts["statuses"].items():
                 statuses[status] = statuses.get(status, 0) + count
             for profile, scores in counts["scores"].items():
                 for table, key in (
-                    ("by_profile", f"{profile} {dtype}"),
-                    ("by_op", f"{name} {dtype}"),
-                    ("by_value_class", f"{values} {dtype}"),
-                    ("by_implementation", f"{name} {implementation}"),
+                    ("by_profile", f"{profile} {cell.dtype}"),
+                    ("by_op", cell.op_and_dtype),
+                    ("by_value_class", f"{cell.values} {cell.dtype}"),
+                    ("by_implementation", f"{cell.op} {implementation}"),
                 ):
                     merge_scores(tables[table], key, scores)
             for profile, scores in counts.get("under_default", {}).items():
-                merge_scores(tables["under_default"], f"{name} {implementation} {dtype} {profile}", scores)
+                key = f"{cell.op} {implementation} {cell.dtype} {profile}"
+                merge_scores(tables["under_default"], key, scores)
     runs = sum(statuses.values())
     false_alarms = sum(statuses.get(str(status), 0) for status in ALARMS)
     judged = statuses.get("pass", 0) + false_alarms

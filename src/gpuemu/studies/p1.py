@@ -14,7 +14,7 @@ from typing import Any
 from gpuemu import environment
 from gpuemu.campaign import Campaign, Shared
 from gpuemu.candidates import loader
-from gpuemu.checking import make_campaign, require_device
+from gpuemu.checking import device_kind, make_campaign, require_device
 from gpuemu.corpus.catalogue import CorpusKernel, find_kernel, load_catalogue
 from gpuemu.dtypes import torch_dtype
 from gpuemu.model.candidate import Candidate
@@ -27,7 +27,7 @@ from gpuemu.planning.limits import LIMITS, batch_dims
 from gpuemu.planning.plan import make_plan
 from gpuemu.shrink import shrink
 from gpuemu.studies.published import CASES_PER_KERNEL_AND_DTYPE, DTYPES, one_shape, published_sizes
-from gpuemu.studies.shards import Progress, default_jobs, device_name, run_shards, serve
+from gpuemu.studies.shards import Progress, device_name, run_shards, serve
 
 BAD = (Status.FAIL, Status.ERROR)
 SHRINK_RUNS = 40
@@ -53,7 +53,6 @@ def run_study(
     by_op: dict[str, list[str]] = {}
     for kernel in kernels:
         by_op.setdefault(kernel.op, []).append(kernel.name)
-    jobs = jobs or default_jobs()
     rows = run_shards("gpuemu.studies.p1", list(by_op.values()), device, seed, jobs, progress)
     ordered = [rows[kernel.name] for kernel in kernels]
     return _summarise(ordered, device, seed, time.perf_counter() - started)
@@ -138,7 +137,7 @@ def _measure_baselines(candidate: Candidate, op: Op, device: str, seed: int) -> 
     import torch
 
     batch = batch_dims(op)
-    dims = one_shape(op, LIMITS[device.split(":", maxsplit=1)[0]].batch, batch)
+    dims = one_shape(op, LIMITS[device_kind(device)].batch, batch)
     trials = max(baseline.trials for baseline in BASELINES)
     results: dict[str, dict[str, bool]] = {baseline.name: {} for baseline in BASELINES}
     for dtype in DTYPES:

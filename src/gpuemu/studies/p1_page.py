@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from gpuemu.studies.page import describe_versions, drawing, has_matplotlib, make_table
-
-Document = Mapping[str, Any]
+from gpuemu.studies.page import (
+    Document,
+    describe_versions,
+    drawing,
+    has_matplotlib,
+    make_table,
+    write_with_plot,
+)
 
 
 def write_page(document: Document, folder: Path) -> list[Path]:
     """Write `p1.md` and, where matplotlib is installed, `p1.svg` into a folder; returns what was written."""
-    folder.mkdir(parents=True, exist_ok=True)
-    plot = folder / "p1.svg"
-    drawn = draw_plot(document, plot)
-    page = folder / "p1.md"
-    page.write_text(render_markdown(document, plot.name if drawn else None), encoding="utf-8")
-    return [page, plot] if drawn else [page]
+    return write_with_plot("p1", document, folder, render_markdown, draw_plot)
 
 
 def render_markdown(document: Document, plot: str | None) -> str:

@@ -8,10 +8,8 @@ mutant's run counts for the recall per case only where it is observably differen
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Sequence
-from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +18,21 @@ import torch
 from gpuemu import environment
 from gpuemu.audit import compare_with
 from gpuemu.campaign import Campaign, Settings, Shared
-from gpuemu.candidates import loader
-from gpuemu.checking import require_device
+from gpuemu.checking import device_kind, require_device
 from gpuemu.confirmation import confirm
 from gpuemu.corpus.population import Implementation, load_population
 from gpuemu.model.case import Case
 from gpuemu.model.op import Op
-from gpuemu.model.value_class import VALUE_CLASSES
 from gpuemu.model.verdict import Status, Verdict
 from gpuemu.ops.registry import get_op
 from gpuemu.oracle.baselines.comparison import Comparison
 from gpuemu.oracle.baselines.rules import RULES
-from gpuemu.planning.limits import LIMITS, Limits
-from gpuemu.planning.plan import make_plan
 from gpuemu.rounding import half_ulp
+from gpuemu.studies.cells import Cell, interleave, make_candidate, value_classes
 from gpuemu.studies.p2_summary import summarise
-from gpuemu.studies.shards import Progress, default_jobs, device_name, run_shards, serve
+from gpuemu.studies.shards import Progress, device_name, run_shards, serve
 
-CASES_PER_ITEM = 4
 ROUNDS = {"cpu": 2, "cuda": 4}
-DEVICE_LIMITS = Limits(elements=1 << 18, batch=1 << 12, inner=1 << 11)
 MINUTES = 8.5
 # Where too few elements can be judged, ours says nothing: it counts as letting the run through.
 JUDGED = (Status.PASS, Status.FAIL, Status.INCONCLUSIVE)
@@ -66,10 +59,9 @@ def run_study(
     """
     require_device(device)
     started = time.perf_counter()
-    kind = device.split(":", maxsplit=1)[0]
-    items = list(make_items(rounds or ROUNDS[kind], ops))
+    items = list(make_items(rounds or ROUNDS[device_kind(device)], ops))
     rows = run_shards(
-        "gpuemu.studies.p2", [[item] for item in items], device, seed, jobs or default_jobs(), progress,
+        "gpuemu.studies.p2", [[item] for item in items], device, seed, jobs, progress,
         journal=journal, minutes=minutes, on_failure=failed_row,
     )  # fmt: skip
     return {
@@ -99,53 +91,48 @@ def make_items(rounds: int, ops: Sequence[str] | None = None) -> Iterator[str]:
     chosen = [op for op in map(get_op, names) if op.residual is None]
     by_op = [
         [
-            f"{op.name}/{dtype}/{values}/{number}"
-            for values in _classes(op)
+            Cell(op.name, dtype, values, number)
+            for values in value_classes(op)
+            if values not in SPECIAL
             for dtype in op.dtypes
             for number in range(rounds)
         ]
         for op in chosen
     ]
-    yield from (item for item in chain.from_iterable(zip_longest(*by_op)) if item is not None)
-
-
-def _classes(op: Op) -> tuple[str, ...]:
-    if not any(t.low is None and t.high is None and t.dtype is None for t in op.tensors.values()):
-        return ("uniform",)
-    return tuple(v for v in (op.value_classes or VALUE_CLASSES) if v not in SPECIAL)
+    yield from (cell.item for cell in interleave(by_op))
 
 
 def run_row(item: str, device: str, seed: int) -> dict[str, Any]:
     """Every implementation of one op on a few cases of one dtype and value class: a line per run."""
-    name, dtype, values, _ = item.split("/")
-    op, kind = get_op(name), device.split(":", maxsplit=1)[0]
-    number = int.from_bytes(hashlib.blake2b(f"p2/{seed}/{item}".encode(), digest_size=8).digest(), "little")
-    plan = make_plan(
-        op, budget=CASES_PER_ITEM, seed=number, device=device, dtypes=[dtype], layouts=["contiguous"],
-        value_classes=[values] if values in _classes(op) else None,
-        limits=LIMITS["cpu"] if device == "cpu" else DEVICE_LIMITS,
-    )  # fmt: skip
+    cell = Cell.parse(item)
+    op, shared = get_op(cell.op), Shared()
+    population = [
+        (implementation, _campaign(op, implementation, cell.dtype, device, shared))
+        for implementation in _population(cell, device_kind(device))
+    ]
     runs: list[dict[str, Any]] = []
-    shared = Shared()
-    # Controls first: what is observable is measured by them.
-    population = sorted(
-        (i for i in load_population(name) if i.runs_on(kind, dtype) and (i.kind == "torch" or kind == "cuda")),
-        key=lambda i: i.role,
-    )
-    for case in plan.cases:
+    for case in cell.plan(device, seed, prefix="p2/", layouts=["contiguous"]).cases:
         worst = _Worst()
-        for implementation in population:
-            run = _run(implementation, _campaign(op, implementation, dtype, device, shared), case, worst)
+        for implementation, campaign in population:
+            run = _run(implementation, campaign, case, worst)
             if run is not None:
                 runs.append(run)
     return {"runs": runs}
 
 
+def _population(cell: Cell, kind: str) -> list[Implementation]:
+    """The implementations that take part, controls first: what is observable is measured by them."""
+    taking_part = [
+        implementation
+        for implementation in load_population(cell.op)
+        if implementation.runs_on(kind, cell.dtype) and (implementation.kind == "torch" or kind == "cuda")
+    ]
+    return sorted(taking_part, key=lambda implementation: implementation.role)
+
+
 def _campaign(op: Op, implementation: Implementation, dtype: str, device: str, shared: Shared) -> Campaign:
-    loader.prepare_tier(device)
-    candidate = loader.from_callable(implementation.function, name=implementation.name)
     settings = Settings(device=device, profile=implementation.profiles.get(dtype), guards=())
-    return Campaign(op, candidate, settings, shared)
+    return Campaign(op, make_candidate(implementation, device), settings, shared)
 
 
 class _Worst:
@@ -252,7 +239,7 @@ def _largest_error(comparison: Comparison) -> float | str:
         if actual.numel():
             error = (actual.double() - exact.to(actual.dtype).double()).abs()
             largest = max(largest, float(error.nan_to_num(nan=torch.inf).max()))
-            largest = largest if bool(actual.isfinite().all()) else float("inf")
+            largest = largest if bool(actual.double().isfinite().all()) else float("inf")
     return _encode(largest)
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuemu.studies.p2_summary import OURS
-from gpuemu.studies.page import describe_versions, drawing, has_matplotlib, make_table
+from gpuemu.studies.page import Document, describe_versions, drawing, has_matplotlib, make_table
 
-Document = Mapping[str, Any]
 GROUPS = {
     "all": "All value classes",
     "benign": "Uniform and bell-shaped values",

@@ -9,12 +9,12 @@ from typing import Any
 
 from gpuemu.ops.registry import get_op
 from gpuemu.oracle.baselines.rules import RULES
-from gpuemu.oracle.calibration import false_alarm_bound, published_threshold
+from gpuemu.oracle.calibration import PUBLISHED_VALUES, false_alarm_bound, published_threshold
+from gpuemu.studies.cells import Cell
 
 OURS = "gpuemu"
 CALIBRATED, MAXIMUM = "p95x1.5", "max_of_controls"
 FIXED = tuple(rule.name for rule in RULES if rule.name != CALIBRATED)
-BENIGN = ("uniform", "bell")  # what tolerances are published for and calibrated on
 HARD = ("adversarial", "nan_injected", "sparse_adversarial", "sparse_nonfinite")
 BY_CELL = (OURS, CALIBRATED, "published_absolute")
 CONSTANTS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0)
@@ -24,10 +24,7 @@ CONSTANTS = (0.5, 1.0, 2.0, 4.0, 8.0, 32.0)
 class Run:
     """One run of one implementation. scores: error over tolerance per rule, None where it cannot judge."""
 
-    op: str
-    dtype: str
-    values: str
-    number: int
+    cell: Cell
     name: str
     is_control: bool
     precision: bool
@@ -36,13 +33,9 @@ class Run:
     scores: Mapping[str, float | None]
 
     @property
-    def cell(self) -> str:
-        return f"{self.op} {self.dtype}"
-
-    @property
     def calibrates(self) -> bool:
         """Even rounds calibrate, odd ones are scored."""
-        return self.number % 2 == 0
+        return self.cell.round % 2 == 0
 
 
 Rejects = Callable[[Run], bool | None]
@@ -54,12 +47,12 @@ def read_runs(rows: Mapping[str, Mapping[str, Any]]) -> list[Run]:
 
 
 def _read_row(item: str, row: Mapping[str, Any]) -> Iterator[Run]:
-    op, dtype, values, number = item.split("/")
+    cell = Cell.parse(item)
     for run in row["runs"]:
         scores = {name: None if s is None else float(s) for name, s in run["rules"].items()}
         yield Run(
-            op, dtype, values, int(number), run["name"], run["role"] == "control", run["precision"],
-            run["observable"], float(run["absolute"]), {**scores, OURS: float(run["ours"])},
+            cell, run["name"], run["role"] == "control", run["precision"], run["observable"],
+            float(run["absolute"]), {**scores, OURS: float(run["ours"])},
         )  # fmt: skip
 
 
@@ -71,29 +64,27 @@ def summarise(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     rules = _rules(fitting)
     groups = {
         "all": scored,
-        "benign": [r for r in scored if r.values in BENIGN],
-        "other": [r for r in scored if r.values not in (*BENIGN, *HARD)],
-        "hard": [r for r in scored if r.values in HARD],
+        "benign": [r for r in scored if r.cell.values in PUBLISHED_VALUES],
+        "other": [r for r in scored if r.cell.values not in (*PUBLISHED_VALUES, *HARD)],
+        "hard": [r for r in scored if r.cell.values in HARD],
     }
-    shifted = _rules([run for run in fitting if run.values in BENIGN])
+    shifted = _rules([run for run in fitting if run.cell.values in PUBLISHED_VALUES])
     return {
         "runs": len(runs),
         "scored": {
             "controls": sum(r.is_control for r in scored),
             "mutants": sum(not r.is_control for r in scored),
         },
-        "mutants": len({(r.op, r.name) for r in runs if not r.is_control}),
+        "mutants": len({(r.cell.op, r.name) for r in runs if not r.is_control}),
         "by_values": {group: _table(rules, found) for group, found in groups.items()},
         "rescaled": _table(_rescaled(fitting), scored),
         "shift": {
             group: _table({n: shifted[n] for n in (OURS, CALIBRATED, MAXIMUM)}, groups[group])
             for group in ("benign", "other", "hard")
         },
-        "by_dtype": _split(rules, scored, lambda r: r.dtype),
-        "by_family": _split(rules, scored, lambda r: get_op(r.op).family),
-        "by_cell": _split(
-            {n: rules[n] for n in (OURS, CALIBRATED, "published_absolute")}, scored, lambda r: r.cell
-        ),
+        "by_dtype": _split(rules, scored, lambda r: r.cell.dtype),
+        "by_family": _split(rules, scored, lambda r: get_op(r.cell.op).family),
+        "by_cell": _split({n: rules[n] for n in BY_CELL}, scored, lambda r: r.cell.op_and_dtype),
         "constants": {str(c): _figures(_above(OURS, c), scored) for c in CONSTANTS},
         "missed": _missed(scored),
     }
@@ -104,9 +95,9 @@ def _rules(fitting: Sequence[Run]) -> dict[str, Rejects]:
     errors: dict[str, list[float]] = {}
     for run in fitting:
         if run.is_control and math.isfinite(run.absolute):
-            errors.setdefault(run.cell, []).append(run.absolute)
-    calibrated = {cell: published_threshold(found) for cell, found in errors.items()}
-    maximum = {cell: max(found) for cell, found in errors.items()}
+            errors.setdefault(run.cell.op_and_dtype, []).append(run.absolute)
+    calibrated = {key: published_threshold(found) for key, found in errors.items()}
+    maximum = {key: max(found) for key, found in errors.items()}
     rules = {OURS: _above(OURS, 1.0), **{name: _above(name, 1.0) for name in FIXED}}
     rules[CALIBRATED] = _beyond(calibrated)
     rules[MAXIMUM] = _beyond(maximum)
@@ -123,7 +114,7 @@ def _above(rule: str, constant: float) -> Rejects:
 
 def _beyond(thresholds: Mapping[str, float]) -> Rejects:
     def rejects(run: Run) -> bool | None:
-        threshold = thresholds.get(run.cell)
+        threshold = thresholds.get(run.cell.op_and_dtype)
         return None if threshold is None else not run.absolute <= threshold
 
     return rejects
@@ -169,7 +160,8 @@ def _figures(rejects: Rejects, runs: Iterable[Run]) -> dict[str, Any]:
             cases[run.precision][0] += said
             cases[run.precision][1] += 1
             found = kernels[run.precision]
-            found[run.op, run.name] = found.get((run.op, run.name), False) or said
+            key = (run.cell.op, run.name)
+            found[key] = found.get(key, False) or said
     return {
         "false_alarms": alarms,
         "controls": controls,
@@ -197,6 +189,6 @@ def _missed(runs: Iterable[Run]) -> list[str]:
     seen: dict[str, bool] = {}
     for run in runs:
         if not run.is_control and run.observable:
-            key = f"{run.op} {run.name}"
+            key = f"{run.cell.op} {run.name}"
             seen[key] = seen.get(key, False) or (run.scores[OURS] or 0.0) > 1.0
     return sorted(name for name, found in seen.items() if not found)

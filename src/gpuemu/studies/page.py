@@ -2,10 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+Document = Mapping[str, Any]
+
+
+def write_with_plot(
+    name: str,
+    document: Document,
+    folder: Path,
+    render: Callable[[Document, str | None], str],
+    draw: Callable[[Document, Path], bool],
+) -> list[Path]:
+    """Write `NAME.md` and, where it can be drawn, `NAME.svg` into a folder; returns what was written.
+
+    Args:
+        render: the page's text, given the plot's file name if there is one. draw: False if it drew nothing.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    plot = folder / f"{name}.svg"
+    drawn = draw(document, plot)
+    page = folder / f"{name}.md"
+    page.write_text(render(document, plot.name if drawn else None), encoding="utf-8")
+    return [page, plot] if drawn else [page]
 
 
 def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
@@ -14,7 +36,7 @@ def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str
     return lines + ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
-def describe_versions(document: Mapping[str, Any]) -> str:
+def describe_versions(document: Document) -> str:
     """The packages that a study's document was measured with."""
     environment = document["environment"]
     names = ("python", "torch", "triton", "numpy")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from gpuemu.studies.page import make_table
+from gpuemu.studies.page import Document, make_table
 
-Document = Mapping[str, Any]
 _ORIGINS = {
     "theirs": "A discrepancy of the kernel.",
     "ours": "A false alarm of ours.",

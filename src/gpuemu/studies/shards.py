@@ -44,7 +44,7 @@ def run_shards(
     groups: Sequence[Sequence[str]],
     device: str,
     seed: int,
-    jobs: int,
+    jobs: int | None = None,
     progress: Progress | None = None,
     *,
     journal: Path | None = None,
@@ -55,7 +55,7 @@ def run_shards(
 
     Args:
         module: the study's module, run with `-m`; it must call `serve`.
-        groups: items that share work; a group stays in one process.
+        groups: items that share work; a group stays in one process. jobs: None takes one per core.
         journal: a file that keeps rows as they come; those that it holds already are not computed again.
         minutes: no row is begun after this time; rows that are missing then are missing in the answer.
         on_failure: makes the row of an item that ended its worker from the end of that one's standard error, so
@@ -69,7 +69,7 @@ def run_shards(
     asked = {item for group in groups for item in group}
     rows = {} if journal is None else {k: v for k, v in _read_journal(journal, header).items() if k in asked}
     missing = [[item for item in group if item not in rows] for group in groups]
-    shards = _deal([group for group in missing if group], jobs)
+    shards = _deal([group for group in missing if group], jobs or default_jobs())
     until = None if minutes is None else time.time() + 60.0 * minutes
     lock = threading.Lock()
 

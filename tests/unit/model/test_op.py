@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -136,3 +137,19 @@ def test_what_a_random_decision_must_follow_counts_in_the_digest() -> None:
 
     assert op("1").digest == op("1").digest
     assert op("1").digest != op("B").digest
+
+
+@pytest.mark.parametrize(
+    ("tensor", "takes"),
+    [
+        (Tensor("N"), True),
+        (Tensor("N", dtype="float8_e4m3fn"), True),
+        (Tensor("N", dtype="int64"), False),
+        (Tensor("N", low=0.0), False),
+        (Tensor("N", high=1.0), False),
+    ],
+)
+def test_only_an_unbounded_float_takes_a_value_class(tensor: Tensor, takes: bool) -> None:
+    asked, unasked = (Op("plain", {"x": replace(tensor)}, {"N": Dim(1, 8)}, reference=abs) for _ in range(2))
+    assert asked.tensors["x"].takes_value_class is takes
+    assert asked.digest == unasked.digest  # the answer is no part of the schema

@@ -13,7 +13,7 @@ from oracle_cases import INF, NAN, expect, f64, inside
 from rounding_truth import FORMATS, Format
 
 from gpuemu.model.expected import Expected, ExpectedOutput
-from gpuemu.oracle.bounds import CHUNK_ELEMENTS, accept, widen
+from gpuemu.oracle.bounds import CHUNK_ELEMENTS, accept, convicting, widen
 
 by_name = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.name)
 
@@ -233,3 +233,9 @@ def test_a_reference_that_fails_in_either_evaluation_is_a_problem() -> None:
     good, bad = expect(f64(1.0)), Expected((), "P0", problem="ZeroDivisionError: division by zero")
     assert widen(bad, good).problem == bad.problem
     assert widen(good, bad).problem == bad.problem
+
+
+def test_a_generic_bound_convicts_only_beyond_its_coarse_form() -> None:
+    known, generic = expect(f64(1.0, 2.0), 1e-6), expect(f64(1.0, 2.0), 1e-6, generic=("aten.conv2d",))
+    assert convicting(known, accept(known)).outputs[0].upper[0] < 1.0 + 1e-5
+    assert convicting(generic, accept(generic)).outputs[0].upper[0] == pytest.approx(1.02)  # 1 % of the row

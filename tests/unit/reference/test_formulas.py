@@ -168,7 +168,8 @@ def test_argument_errors_propagate_through_exp() -> None:
 def test_matrix_products_lose_g_units_of_the_sum_of_magnitudes(terms: int) -> None:
     a, b = draw("normal", (3, terms), 0), draw("normal", (terms, 2), 1)
     sizes = a.double().abs() @ b.double().abs()
-    expected = growth(terms) * U * sizes + terms * OMEGA_SMALL
+    units = growth(terms) if terms > 1 else 2  # one product is rounded or truncated (rule 8)
+    expected = units * U * sizes + terms * OMEGA_SMALL
     torch.testing.assert_close(bound_of(torch.matmul, a, b), expected, rtol=1e-9, atol=0)
 
 
@@ -271,22 +272,6 @@ def test_the_closed_layer_norm_scales_and_shifts() -> None:
         separate = bound_of(lambda x, w, b: functional.layer_norm(x, (30,)) * w + b, x, w, b, profile=profile)
         assert bool((closed >= separate * (1.0 - 1e-9)).all())
         assert bool((closed <= separate * 1.2).all())
-
-
-@pytest.mark.parametrize("regime", ["normal", "offset", "small", "constant"])
-@pytest.mark.parametrize("profile", ["P0", "P2"])
-@pytest.mark.parametrize("computed", [False, True])
-def test_the_closed_rms_norm_is_its_decomposition(regime: str, profile: str, computed: bool) -> None:
-    def decomposed(x: torch.Tensor) -> torch.Tensor:
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5)
-
-    def argument(x: torch.Tensor) -> torch.Tensor:
-        return x + 0.3 * x if computed else x
-
-    x = draw(regime, (4, 30), 0)
-    closed = bound_of(lambda x: functional.rms_norm(argument(x), (30,), eps=1e-5), x, profile=profile)
-    expected = bound_of(lambda x: decomposed(argument(x)), x, profile=profile)
-    torch.testing.assert_close(closed, expected, rtol=2e-2 if profile == "P2" else 1e-3, atol=1e-30)
 
 
 def test_the_closed_layer_norm_keeps_second_order_terms() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from input_regimes import ALL, draw
-from reference_cases import OMEGA_SMALL, U, assert_accepted, bound_of, follow, outputs_of
+from reference_cases import OMEGA_SMALL, U, assert_accepted, bound_of, follow, is_rejected, outputs_of
 from torch.nn import functional
 
 
@@ -125,3 +125,83 @@ def test_overwriting_at_indices_is_exact() -> None:
     expected = follow(lambda t, x, i: t.index_put((i[:2],), x[:2]), t, x, INDEX)
     assert expected.generic == ()
     assert bool((expected.outputs[0].bound == 0).all())
+
+
+ORDERS = ((0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1))
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [(1e30, 1e30, 1e-30), (1e-30, 1e-30, 1e30), (1e-25, 1e-25, 1e20), (0.0, 1e30, 1e30), (1.5, 2.5, 3.5)],
+)
+@pytest.mark.parametrize("through", ["scatter_reduce", "index_reduce"])
+def test_products_at_an_index_are_accepted_in_every_order(factors: tuple[float, ...], through: str) -> None:
+    """Partial products may overflow, or be flushed to 0, whatever the whole product is."""
+    target, source, index = torch.tensor([1.25, 3.0]), torch.tensor(factors), torch.tensor([0, 0, 0])
+
+    def reference(target: torch.Tensor, source: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        if through == "index_reduce":
+            return target.index_reduce(0, index, source, "prod")
+        return target.scatter_reduce(0, index, source, "prod")
+
+    ((value, bound),) = outputs_of(reference, target, source, index)
+    assert value[0].item() == pytest.approx(1.25 * math.prod(source.double().tolist()), rel=1e-12)
+    assert (value[1].item(), bound[1].item()) == (3.0, 0.0)
+    smallest = torch.finfo(torch.float32).smallest_normal
+    for order in ORDERS:
+        total, flushed = target[0], target[0]
+        for i in order:
+            total, flushed = total * source[i], flushed * source[i]
+            flushed = torch.where(flushed.abs() < smallest, 0.0, flushed)
+        for result in (total, flushed):
+            assert_accepted(torch.stack((result, target[1])), value, bound, "float32")
+    if factors == (1.5, 2.5, 3.5):
+        assert bound[0].item() <= 7 * U * value[0].item()
+
+
+def test_a_product_without_its_target_does_not_count_it() -> None:
+    target, source, index = torch.tensor([1e30]), torch.tensor([1e30, 2.0]), torch.tensor([0, 0])
+    for included, known in ((False, True), (True, False)):
+        ((_, bound),) = outputs_of(
+            lambda t, s, i, own=included: t.scatter_reduce(0, i, s, "prod", include_self=own),
+            target,
+            source,
+            index,
+        )
+        assert bool(bound.isfinite().all()) == known
+
+
+def test_a_mean_at_an_index_may_be_flushed() -> None:
+    target, source, index = torch.tensor([0.0]), torch.tensor([1.5e-38, 0.0]), torch.tensor([0, 0])
+
+    def reference(target: torch.Tensor, source: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        return target.scatter_reduce(0, index, source, "mean", include_self=False)
+
+    ((value, bound),) = outputs_of(reference, target, source, index)
+    assert 0.0 < value.item() < OMEGA_SMALL  # the sum is a normal number, the mean is not
+    assert bound.item() >= value.item()
+
+
+@pytest.mark.parametrize("size", [(2, 3), (1, 4), (5, 5)])
+def test_it_is_the_sum_of_an_adaptive_window_that_overflows(size: tuple[int, int]) -> None:
+    def pool(x: torch.Tensor) -> torch.Tensor:
+        return functional.adaptive_avg_pool2d(x, size)
+
+    def sums(x: torch.Tensor) -> torch.Tensor:
+        rows = [(i * 7 // size[0], -(-(i + 1) * 7 // size[0])) for i in range(size[0])]
+        columns = [(i * 9 // size[1], -(-(i + 1) * 9 // size[1])) for i in range(size[1])]
+        return torch.stack(
+            [torch.stack([x[..., a:b, c:d].sum((-2, -1)) for c, d in columns], -1) for a, b in rows], -2
+        )
+
+    x = draw("normal", (2, 3, 7, 9), 0).abs()
+    x = (x.double() * (torch.finfo(torch.float32).max / sums(x.double()).mean())).float()
+    ((value, bound),) = outputs_of(pool, x)
+    total = sums(x.double())
+    assert bool((bound.isinf() == (total > torch.finfo(torch.float32).max)).all())
+    assert bool(bound.isinf().any()) and not bool(bound.isinf().all())
+    assert_accepted(pool(x), value, bound, "float32")
+    small = draw("normal", (2, 3, 7, 9), 0)
+    ((value, bound),) = outputs_of(pool, small)
+    assert bool((bound <= 2e-6).all())
+    assert is_rejected(pool(small) * (1 + 2.0**-10), value, bound, "float32")

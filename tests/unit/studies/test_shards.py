@@ -40,6 +40,12 @@ def test_rows_come_back_whole_and_groups_stay_together(module: str) -> None:
     assert [(done, total) for _, done, total in seen] == [(1, 3), (2, 3), (3, 3)]
 
 
+def test_without_a_number_of_jobs_groups_share_the_cores(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuemu.studies.shards.default_jobs", lambda: 1)
+    rows = run_shards(module, [["a"], ["b"]], "cpu", 0)
+    assert rows["a"]["process"] == rows["b"]["process"]
+
+
 def test_a_failed_worker_is_not_silent(module: str) -> None:
     with pytest.raises(GpuemuError, match="it broke"):
         run_shards(module, [["a"], ["bad"]], "cpu", 0, 1)

@@ -6,6 +6,7 @@ from importlib import import_module
 
 FAMILIES = (
     "movement",
+    "strided",
     "exact",
     "comparison",
     "arithmetic",
@@ -28,8 +29,11 @@ FAMILIES = (
     "factory",
     "composite",
     "inverse",
+    "gamma",
+    "bessel",
     "scan",
     "scattered",
+    "distance",
     "integers",
     "indices",
 )

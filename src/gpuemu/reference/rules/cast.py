@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import torch
 
@@ -15,6 +16,9 @@ from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.rules.comparison import finish, to_bool
 from gpuemu.reference.step import EXACT, to_operand
 from gpuemu.rounding import round_to
+
+if TYPE_CHECKING:
+    from gpuemu.reference.dispatch import Evaluation
 
 
 @rule("_to_copy")
@@ -32,6 +36,15 @@ def cast(call: Call) -> Any:
     return convert(call, x, get_dtype(dtype_name(target)))
 
 
+# Evaluations in which the reference cast something to a dtype wider than its storage (else ignored).
+_WIDENED: WeakSet[Evaluation] = WeakSet()
+
+
+def has_widened(evaluation: Evaluation) -> bool:
+    """Whether a storage number may stand in a wider dtype, as far as the reference's own dtypes matter."""
+    return evaluation in _WIDENED
+
+
 def convert(call: Call, x: Bounded, target: DType) -> torch.Tensor:
     """x as the given dtype; its wrapper holds float64 for every float dtype."""
     if target.name == "bool":
@@ -41,6 +54,8 @@ def convert(call: Call, x: Bounded, target: DType) -> torch.Tensor:
     if not x.value.is_floating_point():
         x = call.make(*to_operand(x))
     if target.bits >= 32:
+        if call.arithmetic.storage.bits < target.bits:
+            _WIDENED.add(call.evaluation)
         return x.share()
     return permit_rounding(call.arithmetic, x, target) if target.bits == 16 else _to_8_bits(call, x, target)
 

@@ -33,11 +33,16 @@ def finish(call: Call, value: torch.Tensor, flips: torch.Tensor | None) -> torch
 
 @rule("gt", "lt", "ge", "le", "eq", "ne")
 def compare(call: Call) -> Any:
-    """Uncertain where the operands' intervals overlap and at least one of them is no point."""
+    """Uncertain where the operands' intervals overlap and at least one of them is no point.
+
+    A number compares with itself (the test for NaN) in one way, whatever it is.
+    """
     (a, error_a), (b, error_b) = to_operand(call.args[0]), to_operand(call.args[1])
     value = call.func(a, b)
     if error_a is None and error_b is None:
         return finish(call, value, None)
+    if error_a is not None and call.args[0] is call.args[1]:
+        return finish(call, value, ~error_a.isfinite())
     reach = (0.0 if error_a is None else error_a) + (0.0 if error_b is None else error_b)
     return finish(call, value, ~((a - b).abs() > reach) & (reach != 0))  # NaN counts as overlap
 

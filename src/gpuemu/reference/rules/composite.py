@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 
+from gpuemu.reference.constants import number_tensor
 from gpuemu.reference.registry import Call, rule
+from gpuemu.reference.rules.cast import has_widened
+from gpuemu.reference.rules.exact import is_raw
+from gpuemu.reference.rules.transcendental import PLAIN, unary
+from gpuemu.reference.step import to_operand
 
 
 @rule("hardsigmoid")
@@ -68,21 +74,39 @@ def x_log_y(call: Call) -> Any:
     return torch.where((x == 0) & ~torch.isnan(y), 0.0, product)
 
 
-@rule("floor_divide")
-def floor_divide(call: Call) -> Any:
-    """floor(a / b)."""
-    return torch.floor(call.follow(call.args[0]) / call.follow(call.args[1]))
+@rule("sinc")
+def cardinal_sine(call: Call) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0; around its maximum there, evaluated at both ends of the interval.
+
+    For |x| < 1/2 a sine is accurate to its own size, and the end that is further from 0 deviates the most.
+    """
+    x = call.follow(call.args[0])
+    turned = x * math.pi
+    value, error = to_operand(x)
+    near = value.abs() + (0.0 if error is None else error) < 0.5
+    return torch.where(near, unary(call, PLAIN), torch.sin(turned) / turned)
 
 
 @rule("nan_to_num")
 def nan_to_num(call: Call) -> Any:
-    """NaN and infinities replaced by numbers."""
+    """NaN and infinities replaced by numbers: infinities, by default, by the largest of the tensor's dtype.
+
+    For an input that is its storage dtype's (65504 for float16), not float64's. What is computed, or was cast
+    to a wider dtype, a kernel may hold in either format: there, an infinity may become either's largest number.
+    """
     x = call.follow(call.args[0])
     nan, high, low = (call.argument(i, name) for i, name in ((1, "nan"), (2, "posinf"), (3, "neginf")))
-    largest = call.arithmetic.overflow
+    largest = call.make(number_tensor(call.arithmetic.storage.max, x.device), _doubt_of_largest(call, x))
     x = torch.where(torch.isnan(x), 0.0 if nan is None else nan, x)
     x = torch.where(torch.isposinf(x), largest if high is None else high, x)
     return torch.where(torch.isneginf(x), -largest if low is None else low, x)
+
+
+def _doubt_of_largest(call: Call, x: Any) -> torch.Tensor | None:
+    """None if it is certain which format's largest number stands for an infinity, else an error of inf."""
+    certain = call.arithmetic.overflow == call.arithmetic.storage.max
+    certain |= is_raw(x) and not has_widened(call.evaluation)
+    return None if certain else number_tensor(math.inf, x.device)
 
 
 @rule("logaddexp")

@@ -16,7 +16,7 @@ from gpuemu.reference.registry import Call, rule
 def matrix_product(call: Call) -> Any:
     """a b: the first operand's last dim is summed over."""
     a, b = call.args[0], call.args[1]
-    return contract(call.evaluation, call.func, a, b, a.shape[-1])
+    return contract(call.evaluation, call.func, a, b, a.shape[-1], by_rows=True)
 
 
 @rule("addmm", "baddbmm", "addmv", "addbmm")
@@ -28,7 +28,7 @@ def add_product(call: Call) -> Any:
     terms, function = a.shape[-1], product
     if name == "addbmm":
         terms, function = a.shape[0] * a.shape[-1], lambda x, y: torch.bmm(x, y).sum(0)
-    result: Any = contract(call.evaluation, function, a, b, terms)
+    result: Any = contract(call.evaluation, function, a, b, terms, by_rows=name != "addbmm")
     alpha, beta = call.kwargs.get("alpha", 1), call.kwargs.get("beta", 1)
     result = result if alpha == 1 else result * alpha
     if beta == 0:

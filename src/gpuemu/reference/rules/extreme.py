@@ -128,7 +128,7 @@ def _has_rival(
     return rival
 
 
-@rule("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d")
+@rule("max_pool2d_with_indices", "max_pool3d_with_indices", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def pooled_extreme(call: Call) -> Any:
     """The largest element of each window; its place is unknown where another may be as large."""
     value, error = to_operand(call.args[0])

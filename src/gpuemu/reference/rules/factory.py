@@ -16,7 +16,17 @@ COMPUTED_UNITS = 4.0
 FOLLOWING = frozenset({"arange", "full", "scalar_tensor"})
 
 
-@factory("arange", "empty.memory_format", "empty_strided", "eye", "full", "ones", "scalar_tensor", "zeros")
+@factory(
+    "arange",
+    "empty.memory_format",
+    "empty_permuted",
+    "empty_strided",
+    "eye",
+    "full",
+    "ones",
+    "scalar_tensor",
+    "zeros",
+)
 def make(call: Call) -> Any:
     """A tensor from numbers."""
     dtype = call.kwargs.get("dtype")
@@ -29,9 +39,38 @@ def make(call: Call) -> Any:
 
 @factory("linspace", "logspace")
 def make_range(call: Call) -> Any:
-    """Equidistant numbers or powers, which a kernel computes."""
+    """Equidistant numbers or powers, which a kernel computes; the ends may be computed tensors.
+
+    a + (b - a) i / (n - 1), or b - (b - a) (n - 1 - i) / (n - 1) from the middle on, as torch does.
+    """
+    if any(isinstance(end, torch.Tensor) for end in call.args[:2]):
+        return _range_between(call)
     value = _make_float64(call)
     return call.make(value, value.abs().mul_(COMPUTED_UNITS * call.arithmetic.unit_roundoff))
+
+
+def _range_between(call: Call) -> Any:
+    first, last = (_as_number(call, end) for end in call.args[:2])
+    steps, device = call.args[2], first.device
+    result = first.expand(steps)
+    if steps > 1:
+        place = torch.arange(steps, dtype=torch.float64, device=device)
+        share = place / (steps - 1)
+        weight = torch.where(place < steps // 2, share, 1.0 - share)
+        offset = (last - first) * call.make(weight)
+        # Two more roundings of what lies between the start and here: of a step, and of so many of them.
+        own = (to_operand(last - first)[0] * share).abs() * (2.0 * call.arithmetic.unit_roundoff)
+        offset = offset + call.make(torch.zeros_like(own), own)
+        result = torch.where(place < steps // 2, first + offset, last - offset)
+        result = torch.where(place == 0, first, result)
+    if call.name == "linspace":
+        return result
+    return torch.pow(call.argument(3, "base", 10.0), result)
+
+
+def _as_number(call: Call, end: Any) -> Any:
+    value, error = to_operand(call.follow(end) if isinstance(end, torch.Tensor) else float(end))
+    return call.make(torch.as_tensor(value, dtype=torch.float64), error)
 
 
 def _make_float64(call: Call) -> torch.Tensor:

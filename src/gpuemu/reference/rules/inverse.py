@@ -52,9 +52,15 @@ def tangent(call: Call) -> Any:
 
 @rule("hypot")
 def hypotenuse(call: Call) -> Any:
-    """sqrt(a^2 + b^2), as kernels without a scaling write it: it overflows where the squares do."""
+    """sqrt(a^2 + b^2), as kernels without a scaling write it: it overflows where the squares do.
+
+    Infinite beside an infinity, even where the other is NaN (IEEE 754-2019, 9.2.1).
+    """
     a, b = (call.follow(argument) for argument in call.args)
-    return torch.sqrt(a * a + b * b)
+    root = torch.sqrt(a * a + b * b)
+    if not bool(to_operand(root)[0].isnan().any()):
+        return root
+    return torch.where(torch.isinf(a) | torch.isinf(b), math.inf, root)
 
 
 ANGLE = Loss(16.0, floor=1.0)
@@ -78,25 +84,39 @@ def angle_of(call: Call) -> Any:
 def angle_of_real(call: Call) -> Any:
     """0 for numbers from 0 on, pi below; NaN stays."""
     x = call.follow(call.args[0])
-    return torch.where(x < 0, math.pi, x * 0.0)
+    return torch.where(x < 0, math.pi, torch.where(torch.isnan(x), x, 0.0))
 
 
 @rule("copysign")
 def copy_sign(call: Call) -> Any:
     """|a| with the sign of b, which a rounding may turn where b is near 0."""
     a, b = (call.follow(argument) for argument in call.args)
+    if not isinstance(b, Tensor):
+        b = torch.tensor(float(b), dtype=torch.float64, device=a.device)
     size = torch.abs(a)
     return torch.where(torch.signbit(b), -size, size)
 
 
 @rule("fmod", "remainder")
 def remainder_of(call: Call) -> Any:
-    """a - b trunc(a / b), or floor for `remainder`: the quotient may jump where it comes near an integer."""
+    """a - b trunc(a / b), or floor for `remainder`: the quotient may jump where it comes near an integer.
+
+    By an infinite b a finite a is its own remainder (C23, F.10.7.1); `remainder` has the sign of b, and so is b
+    where a has the other one.
+    """
     a, b = (call.follow(argument) for argument in call.args)
     if not any(isinstance(x, torch.Tensor) and x.is_floating_point() for x in (a, b)):
         return call.func(*call.args)
     whole = torch.trunc if call.name == "fmod" else torch.floor
-    return a - b * whole(a / b)
+    result = a - b * whole(a / b)
+    divisor = torch.as_tensor(to_operand(b)[0])
+    if not bool(divisor.isinf().any()):
+        return result
+    dividend = a if isinstance(a, Tensor) else torch.as_tensor(a, dtype=torch.float64, device=result.device)
+    alone = dividend
+    if call.name == "remainder":
+        alone = torch.where((dividend != 0) & ((dividend < 0) ^ (divisor < 0)), b, dividend)
+    return torch.where(divisor.isinf() & torch.isfinite(dividend), alone, result)
 
 
 @rule("div.Tensor_mode", "div.Scalar_mode", "floor_divide")
@@ -112,9 +132,13 @@ def divided(call: Call) -> Any:
 def following(call: Call) -> Any:
     """A neighbour in the storage dtype, which float64 has not: the argument, off by an ulp of its dtype."""
     x, towards = (call.follow(argument) for argument in call.args)
-    value, error = to_operand(x + towards * 0.0)
-    ulp = value.abs() * (2.0 * call.arithmetic.storage.unit_roundoff)
-    ulp += call.arithmetic.storage.smallest_subnormal
+    storage = call.arithmetic.storage
+    value, error = to_operand(x + torch.where(torch.isnan(towards), towards, 0.0))
+    # From an infinity to the largest number.
+    value = torch.where(value.isinf() & (to_operand(towards)[0] != value), value.sign() * storage.max, value)
+    ulp = value.abs() * (2.0 * storage.unit_roundoff)
+    ulp += storage.smallest_subnormal
+    ulp.masked_fill_(~value.isfinite(), 0.0)
     return call.make(value, ulp if error is None else error + ulp)
 
 

@@ -110,7 +110,7 @@ def _extent_of_line(arithmetic: Arithmetic, y: Any, w: Any, b: Any) -> Extent | 
 def group_norm(call: Call) -> Any:
     """A layer norm per sample and group of channels, then a scale and shift per channel."""
     x, (samples, _, _, groups, eps) = call.follow(call.args[0]), call.args[3:]
-    by_group = x.reshape(samples, groups, -1)
+    by_group = x.reshape(samples, groups, x.numel() // max(samples * groups, 1))
     y, mean, inverse = _normalise_rows(call, by_group, by_group.shape[2:], eps)
     y = _scale_channels(call, y.reshape(x.shape))
     return y, mean.reshape(samples, groups), inverse.reshape(samples, groups)

@@ -84,19 +84,57 @@ def middle(call: Call) -> Any:
     return call.make(result, bound, is_raw(call.args[0]))
 
 
-@rule("median.dim", "nanmedian.dim", "kthvalue", "mode")
+@rule("median.dim", "nanmedian.dim", "kthvalue")
 def ranked(call: Call) -> Any:
-    """As `middle`, along a dim; the place is uncertain where the elements are."""
+    """As `middle`, along a dim; the place is uncertain beside elements that may be of that rank as well."""
     value, error = to_operand(call.args[0])
-    rest = call.args[1:]
-    result, place = call.func(value, *rest, **call.kwargs)
+    dim, keepdim = (2, 3) if call.name == "kthvalue" else (1, 2)
+    dim, keepdim = call.argument(dim, "dim", -1), call.argument(keepdim, "keepdim", False)
+    result, place = call.func(value, *call.args[1:], **call.kwargs)
+    bound = None
+    if error is not None:
+        bound = monotone_error(lambda x: call.func(x, *call.args[1:], **call.kwargs)[0], value, error, result)
+    followed = call.make(result, bound, is_raw(call.args[0]))
+    if not value.dim() or not place.numel():
+        return followed, place
+    kept = place if keepdim else place.unsqueeze(dim)
+    highest, lowest = (value, value) if error is None else (value + error, value - error)
+    apart = (highest < lowest.gather(dim, kept)) | (lowest > highest.gather(dim, kept))
+    return followed, with_doubt(call, place, (~apart).sum(dim, keepdim=keepdim) > 1)
+
+
+def with_doubt(call: Call, place: Tensor, doubt: Tensor) -> Tensor:
+    """Places, plain if none is in doubt, else with error inf where they are."""
+    return call.make(place, torch.where(doubt, torch.inf, 0.0).double()) if bool(doubt.any()) else place
+
+
+@rule("mode")
+def most_frequent(call: Call) -> Any:
+    """A value that appears most often along a dim, and a place where it stands: any of them.
+
+    Of several such values torch's documentation promises none. Where a rounding may make equal what was not,
+    or the other way round, the result is some element.
+    """
+    value, error = to_operand(call.args[0])
+    dim, keepdim = call.argument(1, "dim", -1), call.argument(2, "keepdim", False)
+    result, place = call.func(value, dim, keepdim)
+    if not value.dim() or not place.numel():
+        return call.make(result, error, is_raw(call.args[0])), place
+    ordered = value.sort(dim).values
+    candidates = torch.ones_like(ordered, dtype=torch.bool)
     if error is None:
-        return call.make(result, None, is_raw(call.args[0])), place
-    if call.name == "mode":  # a rounding may make equal what was not
-        bound = torch.full_like(result, torch.inf)
-    else:
-        bound = monotone_error(lambda x: call.func(x, *rest, **call.kwargs)[0], value, error, result)
-    return call.make(result, bound, is_raw(call.args[0])), call.make(place, torch.full_like(result, torch.inf))
+        steps = torch.cat((torch.zeros_like(ordered.narrow(dim, 0, 1)), ordered.diff(dim=dim)), dim)
+        runs = (steps != 0).long().cumsum(dim)
+        counts = torch.zeros_like(ordered).scatter_add_(dim, runs, torch.ones_like(ordered)).gather(dim, runs)
+        candidates = counts == counts.amax(dim, keepdim=True)
+    kept = result if keepdim else result.unsqueeze(dim)
+    distance = torch.where(ordered == kept, 0.0, (ordered - kept).abs()).nan_to_num(nan=torch.inf)
+    bound = torch.where(candidates, distance, 0.0).amax(dim, keepdim=keepdim)
+    if error is not None:
+        bound = bound + error.amax(dim, keepdim=keepdim)
+    several = torch.full(place.shape, value.shape[dim] > 1, device=place.device)
+    exact = error is None and not bool((bound != 0).any())
+    return call.make(result, None if exact else bound, is_raw(call.args[0])), with_doubt(call, place, several)
 
 
 @rule("aminmax")

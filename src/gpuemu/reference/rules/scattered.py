@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from gpuemu.reference.accumulation import gathered_error
 from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.rules.generic import generic
 from gpuemu.reference.rules.movement import is_uncertain, to_value
+from gpuemu.reference.rules.product import error_of_products
 from gpuemu.reference.step import to_operand
 
 Tensor = torch.Tensor
@@ -26,14 +27,32 @@ def reduce_at_indices(call: Call) -> Any:
     return _reduce(call, target, source, kind, call.kwargs.get("include_self", True), dim, to_value(index))
 
 
+@rule("scatter.reduce", "scatter.value_reduce")
+def put_and_reduce(call: Call) -> Any:
+    """`scatter` that adds or multiplies: a sum or product at an index."""
+    target, dim, index, source = call.args[:4]
+    if is_uncertain(index):
+        return generic(call)
+    kind = {"add": "sum", "multiply": "prod"}[str(call.argument(4, "reduce"))]
+    place = to_value(index)
+    if not isinstance(source, Tensor):
+        number, error = to_operand(source, call.arithmetic, target)
+        whole = torch.full(place.shape, float(number), dtype=torch.float64, device=place.device)
+        source = call.make(whole, None if error is None else torch.full_like(whole, float(error)))
+    return _reduce(call, target, source, kind, True, dim, place)
+
+
 @rule("index_reduce")
 def reduce_at_rows(call: Call) -> Any:
     """As `scatter_reduce`, whole slices at a time."""
     target, dim, index, source = call.args[:4]
     if is_uncertain(index):
         return generic(call)
-    if not source.dim():
-        return generic(call)
+    if not source.dim() or not target.dim():
+        rows = (call.follow(x).reshape(1) for x in (target, source))
+        index = to_value(index).reshape(1)
+        call = call.with_changes(next(rows), 0, index, next(rows), *call.args[4:], **call.kwargs)
+        return reduce_at_rows(call).reshape(target.shape)
     shape = [1] * source.dim()
     shape[dim] = -1
     spread = to_value(index).long().reshape(shape).expand(source.shape)
@@ -62,16 +81,16 @@ def _reduce(
         error = gathered_error(
             call.arithmetic, lambda a, b: scatter(a, b, "sum"), operands, terms, certified=kind == "sum"
         )
-        if kind == "mean":
+        if kind == "mean":  # the sum's flush, of at least omega an element, covers that of the quotient
             counts = (added + float(include_self)).clamp(min=1.0)
             error = error / counts + result.abs() * call.arithmetic.unit_roundoff
     else:
-        sizes = scatter(into.abs() + own_error, new.abs() + source_error, "prod")
-        growth = (1.0 + 1.01 * call.arithmetic.unit_roundoff) ** (added + 1.0)
-        error = (
-            sizes * growth
-            - result.abs()
-            + call.arithmetic.underflow * scatter(into.abs().clamp(min=1.0), new.abs().clamp(min=1.0), "prod")
+        error = error_of_products(
+            call.arithmetic,
+            lambda a, b: scatter(a, b, "prod"),
+            lambda a, b: scatter(a, b, "sum"),
+            [(into, into_error), (new, new_error)],
+            added + float(include_self),
         )
     untouched = added == 0
     error = torch.where(untouched, own_error, error)
@@ -128,21 +147,6 @@ def bag(call: Call) -> Any:
     return result, empty, empty, empty
 
 
-@rule("_cdist_forward")
-def distances(call: Call) -> Any:
-    """|a_i - b_j| for all pairs of rows, by their differences."""
-    a, b, order = call.follow(call.args[0]), call.follow(call.args[1]), float(call.args[2])
-    return torch.linalg.vector_norm(a.unsqueeze(-2) - b.unsqueeze(-3), order, dim=-1)
-
-
-@rule("_pdist_forward")
-def distances_within(call: Call) -> Any:
-    """|a_i - a_j| for i < j."""
-    x, order = call.follow(call.args[0]), float(call.argument(1, "p", 2.0))
-    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
-    return torch.linalg.vector_norm(x[first] - x[second], order, dim=-1)
-
-
 @rule("_trilinear")
 def trilinear(call: Call) -> Any:
     """A sum over products of three tensors, broadcast by the dims named."""
@@ -158,16 +162,29 @@ def trilinear(call: Call) -> Any:
 
 @rule("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
 def adaptive_mean(call: Call) -> Any:
-    """Means over windows of different sizes: g(n) of the largest window, of the mean of magnitudes."""
+    """Means over windows of different sizes: the sum's error, with g(n) of the largest window, over the size.
+
+    It is the sum that overflows, not the mean.
+    """
     (value, error), sizes = to_operand(call.args[0]), list(call.args[1])
     result = call.func(value, sizes)
-    spatial = value.shape[-len(sizes) :]
-    terms = math.prod(-(-n // m) + 1 for n, m in zip(spatial, sizes, strict=True) if m) or 1
+    if result.numel() == 0:
+        return call.make(result)
+    counts = _window_sizes(value, sizes)
 
-    def mean(x: Tensor) -> Tensor:
-        found: Tensor = call.func(x, sizes)
-        return found
+    def window_sum(x: Tensor) -> Tensor:
+        mean: Tensor = call.func(x, sizes)
+        return mean * counts
 
-    bound = gathered_error(call.arithmetic, mean, [(value, error)], terms, certified=False)
-    own = result.abs() * call.arithmetic.unit_roundoff + call.arithmetic.underflow
-    return call.make(result, torch.where(result.isfinite() | (bound == torch.inf), bound + own, 0.0))
+    bound = gathered_error(call.arithmetic, window_sum, [(value, error)], int(counts.max()), certified=False)
+    bound = bound / counts + result.abs() * call.arithmetic.unit_roundoff + call.arithmetic.underflow
+    return call.make(result, torch.where(result.isfinite() | (bound == torch.inf), bound, 0.0))
+
+
+def _window_sizes(x: Tensor, sizes: Sequence[int]) -> Tensor:
+    """How many elements each window holds: along an axis, those from floor(i n / m) to ceil((i + 1) n / m)."""
+    counts = torch.ones((), dtype=torch.float64, device=x.device)
+    for n, m in zip(x.shape[-len(sizes) :], sizes, strict=True):
+        widths = [-(-(i + 1) * n // m) - i * n // m for i in range(m)]
+        counts = counts.unsqueeze(-1) * torch.tensor(widths, dtype=torch.float64, device=x.device)
+    return counts
