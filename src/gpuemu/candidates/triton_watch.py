@@ -1,17 +1,21 @@
-"""Watches the Triton launches of one call of a candidate: guards memory, counts, and can suppress them."""
+"""Watches the Triton launches of one call of a candidate: guards memory, counts launches, can suppress them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from triton.compiler.compiler import CompiledKernel
+from triton.runtime.autotuner import Autotuner, Heuristics
+from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
 from gpuemu.candidates import triton_launch
 from gpuemu.candidates.replaced import ReplacedAttributes
-from gpuemu.candidates.triton_guard import AccessLog, Region
+from gpuemu.candidates.triton_guard import AccessLog
+from gpuemu.candidates.triton_known_memory import Region
 from gpuemu.model.observation import GuardFinding
 
 
@@ -20,12 +24,11 @@ class Watch:
 
     findings: reads, writes and updates beyond every tensor that a launch was given: a few, one a source line.
     unfilled_loads: lines ("softmax.py:24") of loads without `other` that had masked lanes, which were poisoned.
-    launches: how many kernels were launched, suppressed ones included.
+    launches: how many kernels were launched.
     """
 
-    def __init__(self, pattern: str = "nan", *, launching: bool = True, regions: Sequence[Region] = ()) -> None:
+    def __init__(self, pattern: str, regions: Sequence[Region] = ()) -> None:
         self.log = AccessLog(pattern)
-        self.launching = launching
         self.regions = regions
         self.launches = 0
 
@@ -41,7 +44,7 @@ class Watch:
 
 
 @contextmanager
-def watch(pattern: str, launching: bool = True, regions: Sequence[Region] = ()) -> Iterator[Watch]:
+def watch(pattern: str, regions: Sequence[Region] = ()) -> Iterator[Watch]:
     """Guard and count the interpreted launches made within the block.
 
     An out-of-range read gives poison and an out-of-range write is left out; masked lanes of a load without
@@ -49,45 +52,83 @@ def watch(pattern: str, launching: bool = True, regions: Sequence[Region] = ()) 
 
     Args:
         pattern: "nan", or "large": 1e30 (or the type's largest finite value). Integers hold an odd pattern.
-        launching: False suppresses the launches.
         regions: address ranges [start, end) that hold one tensor each inside larger storages (red zones
             around it): a tensor that begins in one may be touched there only.
     """
-    current = Watch(pattern, launching=launching, regions=regions)
+    current = Watch(pattern, regions)
     with triton_launch.watched_by(current):
         yield current
 
 
-@contextmanager
-def watch_compiled(launching: bool = True) -> Iterator[Watch]:
-    """Count the compiled launches made within the block; suppress them if `launching` is False.
+@dataclass
+class LaunchCount:
+    """How many kernels a call launched, or would have launched."""
 
-    Covers `kernel[grid](...)`, autotuners and heuristics, which end in `JITFunction.run`, and launches of what
-    `kernel.warmup(...)` returns; not what torch.compile generates. A warm-up is no launch, a timing run of an
-    autotuner is one. An autotuner that first sees its key while launches are suppressed times nothing and keeps
-    an arbitrary configuration.
-    """
-    current = Watch(launching=launching)
-    run, get_item = JITFunction.run, CompiledKernel.__getitem__
+    launches: int = 0
 
-    def counting_run(self: Any, *args: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        if not warmup:
-            current.launches += 1
+
+_Launcher = Callable[..., Any]
+
+
+def _unless_warmup(run: _Launcher, count: LaunchCount, launching: bool) -> _Launcher:
+    """`run` of a kernel, an autotuner or heuristics; a warm-up compiles and is no launch."""
+
+    def counting_run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs.get("warmup", False):
+            count.launches += 1
             if not launching:
                 return None
-        return run(self, *args, warmup=warmup, **kwargs)
+        return run(self, *args, **kwargs)
 
-    def counting_get_item(self: Any, grid: Any) -> Any:
+    return counting_run
+
+
+def _by_grid(get_item: _Launcher, count: LaunchCount, launching: bool) -> _Launcher:
+    """`CompiledKernel.__getitem__`: launches what `kernel.warmup(...)` returned."""
+
+    def counting_get_item(self: Any, grid: Any) -> _Launcher:
         def launch(*args: Any, **kwargs: Any) -> Any:
-            current.launches += 1
+            count.launches += 1
             return get_item(self, grid)(*args, **kwargs) if launching else None
 
         return launch
 
+    return counting_get_item
+
+
+@contextmanager
+def _intercepting(kinds: Sequence[Any], launching: bool) -> Iterator[LaunchCount]:
+    count = LaunchCount()
     replaced = ReplacedAttributes()
-    replaced.replace(JITFunction, "run", counting_run)
-    replaced.replace(CompiledKernel, "__getitem__", counting_get_item)
     try:
-        yield current
+        for kind in kinds:
+            replaced.replace(kind, "run", _unless_warmup(kind.run, count, launching))
+        get_item = _by_grid(CompiledKernel.__getitem__, count, launching)
+        replaced.replace(CompiledKernel, "__getitem__", get_item)
+        yield count
     finally:
         replaced.restore()
+
+
+@contextmanager
+def count_launches() -> Iterator[LaunchCount]:
+    """Count the launches made within the block, compiled or interpreted.
+
+    Covers `kernel[grid](...)`, autotuners and heuristics, which end in a kernel's `run`, and launches of what
+    `kernel.warmup(...)` returned; not what torch.compile generates. On a device, each timing run of an
+    autotuner counts. Within `without_launches` nothing is counted, as nothing is launched.
+    """
+    with _intercepting((JITFunction, InterpretedFunction), launching=True) as count:
+        yield count
+
+
+@contextmanager
+def without_launches() -> Iterator[LaunchCount]:
+    """Within the block `kernel[grid]()` does nothing, compiled or interpreted; launches left out are counted.
+
+    Covers what `count_launches` covers. An autotuner or heuristics does nothing either, so that no
+    configuration is timed, remembered, or lets its hook touch a tensor; each of their launches counts as one.
+    """
+    kinds = (Autotuner, Heuristics, JITFunction, InterpretedFunction)
+    with _intercepting(kinds, launching=False) as count:
+        yield count
