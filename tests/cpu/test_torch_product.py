@@ -1,4 +1,4 @@
-"""A fault of torch that our controls found: on some CPUs its product of bfloat16 matrices reads past a row's end.
+"""A fault of torch that our controls found: on some CPUs its product of bfloat16 matrices reads past a row.
 
 Where the inner size is odd, one element after each row takes part with weight 0, so that a NaN there becomes a
 NaN in a row that holds none. So torch's bfloat16 product is no control on the CPU

@@ -39,7 +39,7 @@ from gpuemu.model.observation import GuardFinding
 
 GUARD = "out_of_range"
 MOST_FINDINGS = 3
-PATTERNS = ("nan", "large")
+PATTERNS = ("nan", "large", "zero")
 # Odd, far from any size or index, and no sum of a few powers of two; the sign bit is added for "large".
 _ODD = {1: 0x5B, 2: 0x5BA5, 4: 0x5BA5_C3B7, 8: 0x5BA5_C3B7_9D63_E1AF}
 _INNER = tuple(f"{folder}/" for folder in (Path(triton.__file__).parent, Path(__file__).parent))
@@ -234,14 +234,16 @@ class LaunchGuard:
             self.is_open = mapped is None or not mapped.is_beyond(unknown, 1).all()
 
     def poison(self, element: Any, shape: tuple[int, ...]) -> Array:
-        """What undefined lanes of this Triton type hold."""
-        return make_poison(element, shape, self._log.pattern)
+        """What lanes of this Triton type hold that were read out of range."""
+        return make_poison(element, shape, "large" if self._log.pattern == "large" else "nan")
 
     def fill_masked(self, element: Any, mask: Array, shape: tuple[int, ...]) -> Array:
         """Values of the masked lanes of a load without `other`, whose line is noted if it has such lanes."""
         if mask.all():
             return np.empty(shape, get_numpy_dtype(element))
         self._log.note_unfilled(kernel_line())
+        if self._log.pattern == "zero":
+            return np.zeros(shape, get_numpy_dtype(element))
         return self.poison(element, shape)
 
     def find_outside(

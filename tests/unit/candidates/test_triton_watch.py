@@ -272,6 +272,16 @@ def test_masked_lanes_without_a_fill_show_in_a_sum(pattern: str) -> None:
     assert y.item() == 5
 
 
+def test_masked_lanes_may_be_zero_while_accesses_are_judged() -> None:
+    x, y = torch.ones(5), torch.zeros(1)
+    with triton_watch.watch("zero") as watch:
+        kernels.undefined_sum[(1,)](x, y, 5, BLOCK=8)
+    assert y.item() == 5 and watch.unfilled_loads == [line("load_row")]
+    with triton_watch.watch("zero") as watch:
+        kernels.through_offset[(1,)](x, torch.zeros(4), 1 << 40, BLOCK=4)
+    assert len(watch.findings) == 1
+
+
 @pytest.mark.parametrize(
     ("dtype", "large"),
     [(torch.float16, 65504.0), (torch.bfloat16, 1e30), (torch.float8_e4m3fn, 448.0), (torch.float64, 1e30)],
@@ -321,18 +331,19 @@ def test_launches_are_counted() -> None:
     assert (outer.launches, inner.launches) == (1, 0) and torch.equal(x, y)
     kernels.full_block[(1,)](x, y, BLOCK=4)
     assert outer.launches == 1
-    with triton_watch.count_launches() as count:
+    with triton_watch.watch("nan") as watch:
         kernels.undefined_sum[(1,)](x, y, 4, BLOCK=4)  # calls a device function
         kernels.full_block.run(x, y, grid=(1,), warmup=False, BLOCK=4)
-    assert count.launches == 2
+    assert watch.launches == 2
 
 
 def test_suppressed_launches_do_nothing() -> None:
     x, y = torch.arange(4.0), torch.zeros(4)
-    with triton_watch.watch("nan") as watch, triton_watch.without_launches() as count:
-        kernels.full_block[(1,)](x, y, BLOCK=4)
-        kernels.full_block[(1,)](x, y, BLOCK=4)
-    assert (count.launches, watch.launches) == (2, 0) and y.tolist() == [0] * 4
+    for suppressing in (triton_watch.without_launches(), triton_watch.watch("nan", launching=False)):
+        with suppressing as count:
+            kernels.full_block[(1,)](x, y, BLOCK=4)
+            kernels.full_block[(1,)](x, y, BLOCK=4)
+        assert count.launches == 2 and y.tolist() == [0] * 4
     kernels.full_block[(1,)](x, y, BLOCK=4)
     assert count.launches == 2 and torch.equal(x, y)
 
@@ -349,16 +360,16 @@ def test_autotuned_and_heuristic_kernels_are_launches() -> None:
     assert count.launches == 3 and y.tolist() == [5] * 4
     for kernel in (tuned, guessed):
         y.zero_()
-        with triton_watch.watch("nan") as watch, triton_watch.count_launches() as count:
+        with triton_watch.watch("nan") as watch:
             kernel[(1,)](x, y)
-        assert watch.launches == count.launches == 1 and torch.equal(x, y)
+        assert watch.launches == 1 and torch.equal(x, y)
 
 
 def test_nothing_is_left_behind() -> None:
     with pytest.raises(InterpreterError), triton_watch.watch("nan"):
         kernels.pair[(1,)]((torch.zeros(4),), BLOCK=4)
     assert triton_builder.BUILDER.guard is None
-    with pytest.raises(ValueError, match="pattern must be one of nan, large"), triton_watch.watch("zero"):
+    with pytest.raises(ValueError, match="pattern must be one of nan, large, zero"), triton_watch.watch("ones"):
         pass
 
 
@@ -386,19 +397,21 @@ def test_compiled_launches_are_counted_and_suppressed(monkeypatch: pytest.Monkey
     before = JITFunction.run, CompiledKernel.__getitem__
     kernel, compiled = JITFunction(plain), object.__new__(CompiledKernel)
     guessed = triton.heuristics({"BLOCK": lambda _: 4})(kernel)
-    with triton_watch.count_launches() as count:
+    with triton_watch.watch_compiled() as count:
         assert kernel[(1,)](5) == "compiled"
         guessed[(2,)](6)
         kernel.run(7, grid=(3,), warmup=True)
         compiled[(4,)](8)
     assert count.launches == 3
     assert [made[0] for made in runs.made] == [5, 6, 7, 8]
-    with triton_watch.without_launches() as count:
-        assert kernel[(1,)](5) is None
-        guessed[(2,)](6)
-        kernel.run(7, grid=(3,), warmup=True)
-        compiled[(4,)](8)
-    assert count.launches == 3 and [made[0] for made in runs.made[4:]] == [7]
+    for suppressing in (triton_watch.without_launches(), triton_watch.watch_compiled(launching=False)):
+        runs.made.clear()
+        with suppressing as count:
+            assert kernel[(1,)](5) is None
+            guessed[(2,)](6)
+            kernel.run(7, grid=(3,), warmup=True)
+            compiled[(4,)](8)
+        assert count.launches == 3 and [made[0] for made in runs.made] == [7]
     assert (JITFunction.run, CompiledKernel.__getitem__) == before
 
 
@@ -414,9 +427,9 @@ def test_a_suppressed_autotuner_times_nothing(monkeypatch: pytest.MonkeyPatch, b
     with triton_watch.without_launches() as count:
         tuner[(1,)](5)
     assert (count.launches, runs.made, timed, tuner.cache) == (1, [], [], {})
-    with triton_watch.count_launches() as count:
+    with triton_watch.watch_compiled() as count:
         assert tuner[(1,)](5) == "compiled"
-    assert count.launches == 1 and len(timed) == 2
+    assert count.launches == 1 and len(timed) == 2  # the fake timer runs no kernel
 
 
 def test_the_device_redirection_keeps_working() -> None:

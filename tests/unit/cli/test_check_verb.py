@@ -38,6 +38,10 @@ def test_defaults(run: Run, fake_check: Any) -> None:
         "reference": True,
         "audit": False,
         "repeats": 2,
+        "runner": None,
+        "timeout_s": 60.0,
+        "without_guards": (),
+        "protect": True,
         "strategy": "covering",
         "store": Path(".gpuemu"),
         "shrink": True,
@@ -50,6 +54,7 @@ def test_flags_reach_check(run: Run, fake_check: Any) -> None:
         "check", "k.py::f", "--op", "o.py::op", "--budget", "5", "--seed", str(2**64 - 1), "--device", "cuda",
         "--dtype", "float16", "--dtype", "bfloat16,float32", "--layouts", "strided, offset", "--profile", "P2",
         "--strategy", "covering", "--no-store", "--no-shrink", "--repeats", "5",
+        "--runner", "inline", "--timeout", "2.5", "--no-guard", "poison", "--no-guard", "stale", "--no-protect",
     )  # fmt: skip
     assert result.exit_code == 0
     expected = {
@@ -62,6 +67,10 @@ def test_flags_reach_check(run: Run, fake_check: Any) -> None:
         "layouts": ("strided", "offset"),
         "profile": "P2",
         "repeats": 5,
+        "runner": "inline",
+        "timeout_s": 2.5,
+        "without_guards": ("poison", "stale"),
+        "protect": False,
         "store": False,
         "shrink": False,
     }
