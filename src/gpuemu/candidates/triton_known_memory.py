@@ -45,8 +45,8 @@ class Ranges:
         if not self.starts:
             return np.ones(addresses.shape, np.bool_)
         index = np.searchsorted(np.array(self.starts, np.uint64), addresses, side="right") - 1
-        left = np.array(self.ends, np.uint64)[index] - addresses  # of use only where the start is not above
-        return (index < 0) | (left > np.uint64(1 << 63)) | (left < np.uint64(itemsize))
+        ends = np.array(self.ends, np.uint64)[index]
+        return (index < 0) | (addresses >= ends) | (ends - addresses < np.uint64(itemsize))
 
     def holding(self, addresses: Array) -> set[Region]:
         """The ranges that hold one of these addresses."""

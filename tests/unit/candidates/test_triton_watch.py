@@ -124,11 +124,13 @@ def test_an_empty_tensor_has_no_element() -> None:
     ("name", "dtype"), [("late_add", torch.float32), ("late_add", torch.float16), ("late_swap", torch.int32)]
 )
 def test_updates_past_the_end_are_left_out(name: str, dtype: torch.dtype) -> None:
-    x, y, old = (torch.full((size,), value, dtype=dtype) for size, value in ((4, 3), (3, 0), (4, 0)))
-    with triton_watch.watch("large") as watch:
+    x, memory, old = (torch.full((4,), value, dtype=dtype) for value in (3, 0, 0))
+    y = memory[:3]
+    region = (y.data_ptr(), y.data_ptr() + y.nbytes)
+    with triton_watch.watch("large", regions=[region]) as watch:
         getattr(kernels, name)[(1,)](x, y, old, BLOCK=4)
     check_message(watch, name, line(name), "updates", "1 active lane, 1 element after the end of y", 0)
-    assert y.tolist() == [3, 3, 3]
+    assert memory.tolist() == [3, 3, 3, 0]
     assert old[:3].tolist() == [0, 0, 0] and abs(old[3].item()) > 60000
 
 
@@ -209,14 +211,13 @@ def test_tensors_of_a_table_belong_to_the_launch() -> None:
         assert messages(watch) == [] and y.tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
 
 
-def test_leaving_a_tensor_of_a_table_is_a_finding() -> None:
-    row = torch.arange(4.0)
-    y = torch.zeros(4)
+@pytest.mark.parametrize(("skip", "side"), [(-(1 << 44), "before the start"), (1 << 44, "after the end")])
+def test_leaving_a_tensor_of_a_table_is_a_finding(skip: int, side: str) -> None:
+    row, y = torch.arange(4.0), torch.zeros(4)
     with triton_watch.watch("nan") as watch:
-        kernels.through_table[(1,)](torch.tensor([row.data_ptr()]), y, 1, -(1 << 44), BLOCK=4)
-    where = "before the start of a tensor given by its address"
+        kernels.through_table[(1,)](torch.tensor([row.data_ptr()]), y, 1, skip, BLOCK=4)
     assert f"through_table at {line('through_table')} reads" in messages(watch)[0]
-    assert where in messages(watch)[0] and y.isnan().all()
+    assert f"{side} of a tensor given by its address" in messages(watch)[0] and y.isnan().all()
 
 
 def test_memory_that_no_tensor_owns_is_judged_by_whether_it_exists() -> None:
