@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
-from triton.compiler.compiler import CompiledKernel
-from triton.runtime.autotuner import Autotuner, Heuristics
-from triton.runtime.interpreter import InterpretedFunction
-from triton.runtime.jit import JITFunction
-
-from gpuemu.candidates import triton_launch
-from gpuemu.candidates.replaced import ReplacedAttributes
+from gpuemu.candidates import triton_launch, triton_launches
 from gpuemu.candidates.triton_guard import AccessLog
 from gpuemu.candidates.triton_known_memory import Region
 from gpuemu.model.observation import GuardFinding
@@ -26,7 +19,7 @@ class Watch:
     launches: how many kernels were launched, suppressed ones included.
     """
 
-    def __init__(self, pattern: str = "nan", regions: Sequence[Region] = ()) -> None:
+    def __init__(self, pattern: str, regions: Sequence[Region] = ()) -> None:
         self.log = AccessLog(pattern)
         self.regions = regions
         self.launches = 0
@@ -53,82 +46,13 @@ def watch(pattern: str, launching: bool = True, regions: Sequence[Region] = ()) 
         pattern: the poison: "nan", or "large": 1e30 (or the type's largest finite value); integers hold an odd
             pattern. Under "zero" masked lanes hold 0, as Triton 3.9 compiles them for NVIDIA (`mov 0` before
             the predicated load): what is wrong under poison and right under "zero" relies on that.
-        launching: False suppresses the launches, as `without_launches` does.
+        launching: False suppresses the launches, as `triton_launches.without_launches` does.
         regions: address ranges [start, end) that hold one tensor each inside larger storages (red zones
             around it): a tensor that begins in one may be touched there only.
     """
     current = Watch(pattern, regions)
-    with triton_launch.watched_by(current), nullcontext() if launching else _suppressing(current):
+    with (
+        triton_launch.watched_by(current),
+        nullcontext() if launching else triton_launches.suppressing(current),
+    ):
         yield current
-
-
-@contextmanager
-def watch_compiled(launching: bool = True) -> Iterator[Watch]:
-    """Count the compiled launches made within the block; suppress them if `launching` is False.
-
-    Covers `kernel[grid](...)`, autotuners and heuristics, which end in `JITFunction.run`, and launches of what
-    `kernel.warmup(...)` returns; not what torch.compile generates. A warm-up is no launch, a timing run of an
-    autotuner is one.
-    """
-    current = Watch()
-    with _intercepting((JITFunction,), current, launching=True) if launching else _suppressing(current):
-        yield current
-
-
-@contextmanager
-def without_launches() -> Iterator[Watch]:
-    """Within the block `kernel[grid]()` does nothing, compiled or interpreted; launches left out are counted.
-
-    Covers what `watch_compiled` covers. An autotuner or heuristics does nothing either, so that no
-    configuration is timed, remembered, or lets its hook touch a tensor; each of their launches counts as one.
-    """
-    current = Watch()
-    with _suppressing(current):
-        yield current
-
-
-_Launcher = Callable[..., Any]
-
-
-def _suppressing(watch: Watch) -> AbstractContextManager[None]:
-    kinds = (Autotuner, Heuristics, JITFunction, InterpretedFunction)
-    return _intercepting(kinds, watch, launching=False)
-
-
-@contextmanager
-def _intercepting(kinds: Sequence[Any], watch: Watch, launching: bool) -> Iterator[None]:
-    replaced = ReplacedAttributes()
-    try:
-        for kind in kinds:
-            replaced.replace(kind, "run", _unless_warmup(kind.run, watch, launching))
-        get_item = _by_grid(CompiledKernel.__getitem__, watch, launching)
-        replaced.replace(CompiledKernel, "__getitem__", get_item)
-        yield
-    finally:
-        replaced.restore()
-
-
-def _unless_warmup(run: _Launcher, watch: Watch, launching: bool) -> _Launcher:
-    """`run` of a kernel, an autotuner or heuristics; a warm-up compiles and is no launch."""
-
-    def counting_run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs.get("warmup", False):
-            watch.launches += 1
-            if not launching:
-                return None
-        return run(self, *args, **kwargs)
-
-    return counting_run
-
-
-def _by_grid(get_item: _Launcher, watch: Watch, launching: bool) -> _Launcher:
-    """`CompiledKernel.__getitem__`: launches what `kernel.warmup(...)` returned."""
-
-    def counting_get_item(self: Any, grid: Any) -> _Launcher:
-        def launch(*args: Any, **kwargs: Any) -> Any:
-            watch.launches += 1
-            return get_item(self, grid)(*args, **kwargs) if launching else None
-
-        return launch
-
-    return counting_get_item

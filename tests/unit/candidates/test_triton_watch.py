@@ -17,7 +17,7 @@ from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from gpuemu.candidates import device_redirect, triton_builder, triton_watch
+from gpuemu.candidates import device_redirect, triton_builder, triton_launches, triton_watch
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 FILE = Path(kernels.__file__)
@@ -340,7 +340,7 @@ def test_launches_are_counted() -> None:
 
 def test_suppressed_launches_do_nothing() -> None:
     x, y = torch.arange(4.0), torch.zeros(4)
-    for suppressing in (triton_watch.without_launches(), triton_watch.watch("nan", launching=False)):
+    for suppressing in (triton_launches.without_launches(), triton_watch.watch("nan", launching=False)):
         with suppressing as count:
             kernels.full_block[(1,)](x, y, BLOCK=4)
             kernels.full_block[(1,)](x, y, BLOCK=4)
@@ -355,7 +355,7 @@ def test_autotuned_and_heuristic_kernels_are_launches() -> None:
     guessed = triton.heuristics({"BLOCK": lambda _: 4})(kernels.full_block)
     both = triton.heuristics({"unused": lambda _: 4})(tuned)
     x, y = torch.ones(4), torch.full((4,), 5.0)
-    with triton_watch.without_launches() as count:
+    with triton_launches.without_launches() as count:
         for kernel in (tuned, guessed, both):
             kernel[(1,)](x, y)
     assert count.launches == 3 and y.tolist() == [5] * 4
@@ -398,14 +398,14 @@ def test_compiled_launches_are_counted_and_suppressed(monkeypatch: pytest.Monkey
     before = JITFunction.run, CompiledKernel.__getitem__
     kernel, compiled = JITFunction(plain), object.__new__(CompiledKernel)
     guessed = triton.heuristics({"BLOCK": lambda _: 4})(kernel)
-    with triton_watch.watch_compiled() as count:
+    with triton_launches.watch_compiled() as count:
         assert kernel[(1,)](5) == "compiled"
         guessed[(2,)](6)
         kernel.run(7, grid=(3,), warmup=True)
         compiled[(4,)](8)
     assert count.launches == 3
     assert [made[0] for made in runs.made] == [5, 6, 7, 8]
-    for suppressing in (triton_watch.without_launches(), triton_watch.watch_compiled(launching=False)):
+    for suppressing in (triton_launches.without_launches(), triton_launches.watch_compiled(launching=False)):
         runs.made.clear()
         with suppressing as count:
             assert kernel[(1,)](5) is None
@@ -425,10 +425,10 @@ def test_a_suppressed_autotuner_times_nothing(monkeypatch: pytest.MonkeyPatch, b
     tuner = triton.autotune(configs, key=["x"], do_bench=lambda *_, **__: timed.append(1) or [1.0])(
         JITFunction(plain)
     )
-    with triton_watch.without_launches() as count:
+    with triton_launches.without_launches() as count:
         tuner[(1,)](5)
     assert (count.launches, runs.made, timed, tuner.cache) == (1, [], [], {})
-    with triton_watch.watch_compiled() as count:
+    with triton_launches.watch_compiled() as count:
         assert tuner[(1,)](5) == "compiled"
     assert count.launches == 1 and len(timed) == 2  # the fake timer runs no kernel
 
