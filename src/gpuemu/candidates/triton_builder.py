@@ -20,7 +20,7 @@ from triton.runtime import interpreter
 from gpuemu.candidates import triton_libdevice, triton_memory
 from gpuemu.candidates.triton_guard import ArgumentPointer, LaunchGuard
 from gpuemu.candidates.triton_numbers import BFLOAT16, FLOAT32, FLOAT64, Array, fma
-from gpuemu.candidates.triton_types import Handle, convert, get_numpy_dtype, to_values
+from gpuemu.candidates.triton_types import Handle, convert, get_numpy_dtype, get_pointee, to_values
 from gpuemu.errors import CandidateRefusedError
 
 _COMPARISONS = (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal)
@@ -86,11 +86,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         return Handle(output.astype(get_numpy_dtype(dtype), copy=False), dtype)
 
     def ternary_op(self, lhs: Any, rhs: Any, other: Any, op: Any) -> Any:
-        dtype = other.dtype.scalar
-        if isinstance(dtype, ArgumentPointer) and rhs.dtype.scalar is not dtype:
-            dtype = tl.pointer_type(
-                dtype.element_ty, dtype.address_space, dtype.const
-            )  # of two arguments: of none
+        dtype = _join_origins(rhs, other)
         output = op(lhs.data, rhs.data, other.data)
         return Handle(output.astype(get_numpy_dtype(dtype), copy=False), dtype)
 
@@ -146,6 +142,11 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
 
     # memory
 
+    def create_addptr(self, ptr: Any, offset: Any) -> Any:
+        # Triton's own takes a pointer to pointers for one to what they point to.
+        width = np.uint64(get_numpy_dtype(get_pointee(ptr)).itemsize)
+        return Handle(ptr.data + width * offset.data.astype(np.uint64), ptr.dtype)
+
     def create_bitcast(self, src: Any, dst_type: Any) -> Any:
         result = super().create_bitcast(src, dst_type)
         if isinstance(src.dtype, ArgumentPointer) and isinstance(result.dtype, tl.pointer_type):
@@ -153,9 +154,16 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         return result
 
     def create_int_to_ptr(self, src: Any, dst_type: Any) -> Any:
+        result = super().create_bitcast(src, dst_type)
         if self.guard is not None:
-            self.guard.is_open = True
-        return super().create_bitcast(src, dst_type)
+            self.guard.adopt(result)
+        return result
+
+    def create_cat(self, lhs: Any, rhs: Any) -> Any:
+        return Handle(super().create_cat(lhs, rhs).data, _join_origins(lhs, rhs))
+
+    def create_join(self, lhs: Any, rhs: Any) -> Any:
+        return Handle(super().create_join(lhs, rhs).data, _join_origins(lhs, rhs))
 
     def _find_outside(self, action: str, pointer: Any, mask: Array) -> Array | None:
         """Active lanes that no argument of a watched launch covers; they must not be touched."""
@@ -171,7 +179,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         return self.fill_masked(dtype, shape)
 
     def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *_cache: Any, **_hints: Any) -> Any:
-        element = ptrs.get_element_ty()
+        element = get_pointee(ptrs)
         lanes = _array(mask)
         fill = self._fill_masked(element, lanes, ptrs.data.shape) if other is None else other.data
         outside = self._find_outside("reads", ptrs, lanes)
@@ -179,7 +187,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
             lanes = lanes & ~outside
         loaded = Handle(triton_memory.load(ptrs.data, lanes, fill, get_numpy_dtype(element)), element)
         if self.guard is not None and isinstance(element, tl.pointer_type):
-            self.guard.is_open = True  # a table of pointers
+            self.guard.adopt(loaded)  # a table of pointers
         return self._poisoned(loaded, outside)
 
     def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *_cache: Any) -> None:
@@ -187,7 +195,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         outside = self._find_outside("writes", ptrs, lanes)
         if outside is not None:
             lanes = lanes & ~outside
-        triton_memory.store(ptrs.data, value.data, lanes, get_numpy_dtype(ptrs.get_element_ty()))
+        triton_memory.store(ptrs.data, value.data, lanes, get_numpy_dtype(get_pointee(ptrs)))
 
     def create_atomic_rmw(self, operation: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
         outside = self._find_outside("updates", ptr, mask.data)
@@ -239,6 +247,14 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
             return values
         poison = self.guard.poison(values.dtype.scalar, values.data.shape)
         return Handle(np.where(lanes, poison, values.data), values.dtype)
+
+
+def _join_origins(left: Any, right: Any) -> Any:
+    """The scalar type of values from both handles; pointers of two arguments come from none."""
+    dtype = right.dtype.scalar
+    if isinstance(dtype, ArgumentPointer) and left.dtype.scalar is not dtype:
+        return tl.pointer_type(dtype.element_ty, dtype.address_space, dtype.const)
+    return dtype
 
 
 def _array(mask: Any) -> Array:

@@ -3,16 +3,16 @@
 An access is judged against the storages of all tensors that the launch was given, not against the tensor that
 its pointer came from: fused kernels take one view and reach its siblings by offsets that the host computed.
 
-Addresses that do not come from a tensor argument cannot be judged: a pointer made from an integer or loaded
-from a table of pointers may rightly name memory that only the host knows. From the first such pointer of a
-launch on, and for the whole of a launch given an integer as a pointer or an object without a storage, accesses
-beyond every argument are carried out unreported, as without a guard.
+A pointer may also be made from an integer, loaded from a table of pointers, or given as an object without a
+storage. Any live tensor that it points into then belongs to the launch. If it points into memory that is no
+tensor's (an array of NumPy's, say), only the host knows how far that reaches: from then on in this launch,
+accesses through pointers that come from no argument are judged by one thing only, whether the process has
+memory there.
 """
 
 from __future__ import annotations
 
 import sys
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -26,18 +26,29 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from gpuemu.candidates.triton_known_memory import (
+    Ranges,
+    Region,
+    find_mapped_memory,
+    find_tensor_memory,
+    get_storage,
+)
 from gpuemu.candidates.triton_numbers import FLOAT8, Array
-from gpuemu.candidates.triton_types import get_numpy_dtype
+from gpuemu.candidates.triton_types import get_numpy_dtype, get_pointee
 from gpuemu.model.observation import GuardFinding
 
 GUARD = "out_of_range"
 MOST_FINDINGS = 3
-PATTERNS = ("nan", "large")
+PATTERNS = ("nan", "large", "zero")
 # Odd, far from any size or index, and no sum of a few powers of two; the sign bit is added for "large".
 _ODD = {1: 0x5B, 2: 0x5BA5, 4: 0x5BA5_C3B7, 8: 0x5BA5_C3B7_9D63_E1AF}
 _INNER = tuple(f"{folder}/" for folder in (Path(triton.__file__).parent, Path(__file__).parent))
 
-Region = tuple[int, int]  # first address and the address after the last
+LONGEST_LOOP = 1 << 24  # turns; a turn takes 10 µs and more, so a longer loop runs for minutes
+
+
+class UndefinedLoopError(RuntimeError):
+    """A loop's bounds come from undefined values, as far as can be told."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +178,11 @@ class AccessLog:
         return list(self._unfilled)
 
     @property
+    def lines_outside(self) -> list[str]:
+        """Lines that went out of range, in the order in which they ran."""
+        return list(dict.fromkeys(line for line, _ in self._lines))
+
+    @property
     def findings(self) -> list[GuardFinding]:
         """A finding for each of the first lines that went out of range."""
         found = []
@@ -183,35 +199,57 @@ class AccessLog:
 class LaunchGuard:
     """Judges the accesses of one launch."""
 
-    def __init__(self, log: AccessLog, kernel: str, arguments: Sequence[Argument], *, is_open: bool) -> None:
+    def __init__(self, log: AccessLog, kernel: str, arguments: Sequence[Argument]) -> None:
         self._log = log
         self._kernel = kernel
-        self._arguments = arguments
-        self.is_open = is_open  # the launch has pointers that come from no argument
-        merged: list[list[int]] = []
-        for start, end in sorted((a.start, a.end) for a in arguments if a.start < a.end):
-            if merged and start < merged[-1][1]:
-                merged[-1][1] = max(end, merged[-1][1])
-            else:
-                merged.append([start, end])
-        self._starts = [start for start, _ in merged]
-        self._ends = [end for _, end in merged]
+        self._arguments = list(arguments)
+        self._known = Ranges((a.start, a.end) for a in arguments)
+        self._live: Ranges | None = None  # of every tensor, looked up when an address asks for it
+        self.is_open = False  # the launch has pointers into memory whose owner is not known
+
+    def adopt(self, pointer: Any) -> None:
+        """This pointer was made from integers: tensors that it points into belong to the launch.
+
+        If that is one tensor, the pointer's type remembers it. A pointer into mapped memory that is no
+        tensor's opens the launch.
+        """
+        addresses: Array = pointer.data
+        self._look_up(addresses[self._known.is_beyond(addresses, 1) & (addresses != 0)])
+        for argument in self._arguments:
+            if addresses.size and addresses.min() >= argument.start and addresses.max() < argument.end:
+                pointer.dtype = ArgumentPointer(pointer.dtype, argument)
+
+    def _look_up(self, fresh: Array) -> None:
+        if self.is_open or not fresh.size:
+            return
+        if self._live is None:
+            self._live = find_tensor_memory()
+        found = self._live.holding(fresh)
+        if found:
+            self._arguments += [Argument("a tensor given by its address", *region) for region in found]
+            self._known = Ranges((a.start, a.end) for a in self._arguments)
+        unknown = fresh[self._live.is_beyond(fresh, 1)]
+        if unknown.size:
+            mapped = find_mapped_memory()
+            self.is_open = mapped is None or not mapped.is_beyond(unknown, 1).all()
 
     def poison(self, element: Any, shape: tuple[int, ...]) -> Array:
-        """What undefined lanes of this Triton type hold."""
-        return make_poison(element, shape, self._log.pattern)
+        """What lanes of this Triton type hold that were read out of range."""
+        return make_poison(element, shape, "large" if self._log.pattern == "large" else "nan")
 
     def fill_masked(self, element: Any, mask: Array, shape: tuple[int, ...]) -> Array:
         """Values of the masked lanes of a load without `other`, whose line is noted if it has such lanes."""
         if mask.all():
             return np.empty(shape, get_numpy_dtype(element))
         self._log.note_unfilled(kernel_line())
+        if self._log.pattern == "zero":
+            return np.zeros(shape, get_numpy_dtype(element))
         return self.poison(element, shape)
 
     def find_outside(
         self, action: str, pointer: Any, mask: Array, program: tuple[int, int, int]
     ) -> Array | None:
-        """The active lanes beyond every argument, reported; None if there are none.
+        """The active lanes beyond every tensor of the launch, reported; None if there are none.
 
         Args:
             action: "reads", "writes" or "updates".
@@ -220,14 +258,17 @@ class LaunchGuard:
             program: place in the grid.
         """
         addresses: Array = pointer.data
-        itemsize = get_numpy_dtype(pointer.get_element_ty()).itemsize
-        if self.is_open or not addresses.size or self._covers(addresses, itemsize):
+        itemsize = get_numpy_dtype(get_pointee(pointer)).itemsize
+        if not addresses.size or self._known.covers(addresses, itemsize):
             return None
         active = np.broadcast_to(mask, addresses.shape)
         chosen = addresses[active]
-        if not chosen.size or self._covers(chosen, itemsize):
+        if not chosen.size or self._known.covers(chosen, itemsize):
             return None
-        beyond = self._is_beyond(chosen, itemsize)
+        beyond = self._known.is_beyond(chosen, itemsize)
+        if self.is_open and not isinstance(pointer.dtype, ArgumentPointer):
+            mapped = find_mapped_memory(writable=action != "reads")
+            beyond &= mapped is not None and mapped.is_beyond(chosen, itemsize)
         if not beyond.any():
             return None
         argument = self._find_argument(pointer, chosen[beyond])
@@ -237,17 +278,13 @@ class LaunchGuard:
         outside[active] = beyond
         return outside
 
-    def _covers(self, addresses: Array, itemsize: int) -> bool:
-        """Whether one argument holds everything between the lowest and the highest address."""
-        index = bisect_right(self._starts, int(addresses.min())) - 1
-        return index >= 0 and int(addresses.max()) + itemsize <= self._ends[index]
-
-    def _is_beyond(self, addresses: Array, itemsize: int) -> Array:
-        if not self._starts:
-            return np.ones(addresses.shape, np.bool_)
-        index = np.searchsorted(np.array(self._starts, np.uint64), addresses, side="right") - 1
-        last = np.array(self._ends, np.uint64) - np.uint64(itemsize)
-        return (index < 0) | (addresses > last[index])
+    def check_loop(self, trips: int) -> None:
+        """Refuse a loop that would not end before long, if something undefined was loaded before."""
+        places = [*self._log.unfilled_loads, *self._log.lines_outside]
+        if trips > LONGEST_LOOP and places:
+            raise UndefinedLoopError(
+                f"a loop of {trips:,} turns, after undefined values were loaded at {', '.join(places)}"
+            )
 
     def _find_argument(self, pointer: Any, beyond: Array) -> Argument:
         """The argument that the pointer came from, else the nearest one."""
@@ -274,12 +311,10 @@ def find_argument(name: str, tensor: Any, regions: Sequence[Region]) -> Argument
 
     None if it has no storage.
     """
-    try:
-        storage = tensor.untyped_storage()
-    except (AttributeError, NotImplementedError, RuntimeError):
+    storage = get_storage(tensor)
+    if storage is None:
         return None
-    start = storage.data_ptr()
-    end = start + storage.nbytes()
+    start, end = storage
     first = tensor.data_ptr()
     for low, high in regions:
         if start <= low <= first <= high <= end:
@@ -298,14 +333,14 @@ def guard_launch(
     tensors = [item for name, value in bound.items() for item in _tensors(name, value)]
     found = {name: find_argument(name, tensor, regions) for name, tensor in tensors}
     arguments = {name: argument for name, argument in found.items() if argument is not None}
-    is_open = False
+    guard = LaunchGuard(log, kernel, tuple(arguments.values()))
     for name, value in values.items():
         for part, handle in _pointers(name, value):
             if part in arguments:
                 handle.dtype = ArgumentPointer(handle.dtype, arguments[part])
             else:  # an object without a storage, or an integer annotated as a pointer
-                is_open = True
-    return LaunchGuard(log, kernel, tuple(arguments.values()), is_open=is_open)
+                guard.adopt(handle)
+    return guard
 
 
 def _pointers(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -14,7 +14,8 @@ from triton.runtime.errors import InterpreterError
 from gpuemu.candidates import triton_language
 from gpuemu.candidates.triton_arguments import Parameter, bind, convert, read_parameters
 from gpuemu.candidates.triton_builder import BUILDER
-from gpuemu.candidates.triton_guard import AccessLog, Region, guard_launch
+from gpuemu.candidates.triton_guard import AccessLog, guard_launch
+from gpuemu.candidates.triton_known_memory import Region
 from gpuemu.candidates.triton_source import rewrite
 from gpuemu.errors import GpuemuError
 
@@ -68,7 +69,6 @@ class LaunchWatch(Protocol):
     """What watches launches (`triton_watch.Watch`)."""
 
     log: AccessLog
-    launching: bool
     launches: int
     regions: Sequence[Region]
 
@@ -121,8 +121,6 @@ def run_kernel(kernel: Any, grid: Any, hooks: Sequence[Callable[..., Any]], args
     watch = _watch
     if watch is not None:
         watch.launches += 1
-        if not watch.launching:
-            return
     for hook in hooks:
         hook(*args, **kwargs)
     bound = bind(kernel.fn, args, kwargs)

@@ -21,7 +21,7 @@ import numpy as np
 import triton.language as tl
 from triton.compiler.code_generator import CodeGenerator
 
-from gpuemu.candidates.triton_builder import SEMANTIC
+from gpuemu.candidates.triton_builder import BUILDER, SEMANTIC
 from gpuemu.candidates.triton_reduction import BlockConditionError
 from gpuemu.candidates.triton_types import Handle, get_numpy_dtype
 
@@ -44,7 +44,10 @@ def _loop_values(start: Any, stop: Any, step: Any) -> Iterator[Any]:
         kind = SEMANTIC.integer_promote_impl(kind, bound.dtype)
     numpy_dtype = get_numpy_dtype(kind)
     first, last, stride = (int(bound.handle.data.item()) for bound in bounds)
-    for value in range(first, last, stride):
+    turns = range(first, last, stride)
+    if BUILDER.guard is not None:
+        BUILDER.guard.check_loop((last - first) // stride)  # `len` of a range is bounded
+    for value in turns:
         yield tl.tensor(Handle(np.array([value]).astype(numpy_dtype), kind), kind)
 
 

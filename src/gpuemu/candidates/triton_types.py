@@ -40,6 +40,11 @@ def get_numpy_dtype(dtype: Any) -> np.dtype[Any]:
     return _ADDRESS if isinstance(scalar, tl.pointer_type) else _NUMPY_DTYPES[scalar.name]
 
 
+def get_pointee(pointer: Any) -> Any:
+    """The type of what a handle of addresses points to; a pointer type if that is a pointer."""
+    return pointer.dtype.scalar.element_ty
+
+
 def to_values(data: Array, dtype: Any) -> Array:
     """The numbers that `data` of Triton scalar type `dtype` stands for: fp8 codes decoded, else unchanged."""
     return decode_float8(data, FLOAT8[dtype.name]) if dtype.is_fp8() else data

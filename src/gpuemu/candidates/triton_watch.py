@@ -1,12 +1,13 @@
-"""Watches the Triton launches of one call of a candidate: guards memory, counts, and can suppress them."""
+"""Watches the Triton launches of one call of a candidate: guards memory, counts launches, can suppress them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
-from gpuemu.candidates import triton_launch
-from gpuemu.candidates.triton_guard import AccessLog, Region
+from gpuemu.candidates import triton_launch, triton_launches
+from gpuemu.candidates.triton_guard import AccessLog
+from gpuemu.candidates.triton_known_memory import Region
 from gpuemu.model.observation import GuardFinding
 
 
@@ -18,9 +19,8 @@ class Watch:
     launches: how many kernels were launched, suppressed ones included.
     """
 
-    def __init__(self, pattern: str = "nan", *, launching: bool = True, regions: Sequence[Region] = ()) -> None:
+    def __init__(self, pattern: str, regions: Sequence[Region] = ()) -> None:
         self.log = AccessLog(pattern)
-        self.launching = launching
         self.regions = regions
         self.launches = 0
 
@@ -40,14 +40,19 @@ def watch(pattern: str, launching: bool = True, regions: Sequence[Region] = ()) 
     """Guard and count the interpreted launches made within the block.
 
     An out-of-range read gives poison and an out-of-range write is left out; masked lanes of a load without
-    `other` hold poison.
+    `other` hold poison, since Triton leaves them undefined.
 
     Args:
-        pattern: "nan", or "large": 1e30 (or the type's largest finite value). Integers hold an odd pattern.
-        launching: False suppresses the launches.
+        pattern: the poison: "nan", or "large": 1e30 (or the type's largest finite value); integers hold an odd
+            pattern. Under "zero" masked lanes hold 0, as Triton 3.9 compiles them for NVIDIA (`mov 0` before
+            the predicated load): what is wrong under poison and right under "zero" relies on that.
+        launching: False suppresses the launches, as `triton_launches.without_launches` does.
         regions: address ranges [start, end) that hold one tensor each inside larger storages (red zones
             around it): a tensor that begins in one may be touched there only.
     """
-    current = Watch(pattern, launching=launching, regions=regions)
-    with triton_launch.watched_by(current):
+    current = Watch(pattern, regions)
+    with (
+        triton_launch.watched_by(current),
+        nullcontext() if launching else triton_launches.suppressing(current),
+    ):
         yield current

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import triton
@@ -15,7 +17,7 @@ from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from gpuemu.candidates import triton_builder, triton_launches, triton_watch
+from gpuemu.candidates import device_redirect, triton_builder, triton_launches, triton_watch
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 FILE = Path(kernels.__file__)
@@ -122,11 +124,13 @@ def test_an_empty_tensor_has_no_element() -> None:
     ("name", "dtype"), [("late_add", torch.float32), ("late_add", torch.float16), ("late_swap", torch.int32)]
 )
 def test_updates_past_the_end_are_left_out(name: str, dtype: torch.dtype) -> None:
-    x, y, old = (torch.full((size,), value, dtype=dtype) for size, value in ((4, 3), (3, 0), (4, 0)))
-    with triton_watch.watch("large") as watch:
+    x, memory, old = (torch.full((4,), value, dtype=dtype) for value in (3, 0, 0))
+    y = memory[:3]
+    region = (y.data_ptr(), y.data_ptr() + y.nbytes)
+    with triton_watch.watch("large", regions=[region]) as watch:
         getattr(kernels, name)[(1,)](x, y, old, BLOCK=4)
     check_message(watch, name, line(name), "updates", "1 active lane, 1 element after the end of y", 0)
-    assert y.tolist() == [3, 3, 3]
+    assert memory.tolist() == [3, 3, 3, 0]
     assert old[:3].tolist() == [0, 0, 0] and abs(old[3].item()) > 60000
 
 
@@ -186,28 +190,76 @@ def test_a_call_reports_its_first_lines() -> None:
     assert kinds == ["late_swap", "late_swap", "late_swap"]
 
 
-def test_addresses_from_a_table_are_not_judged() -> None:
-    rows = [torch.arange(4.0), torch.arange(4.0) + 10]
-    table = torch.tensor([row.data_ptr() for row in rows])
-    y = torch.zeros(8)
-    with triton_watch.watch("nan") as watch:
-        kernels.through_table[(1,)](table, y, 2, BLOCK=4)
-    assert messages(watch) == [] and y.tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
-
-
 class Buffer:
     """Memory that a launch takes though it is no tensor: it has an address and a type, but no known end."""
 
-    def __init__(self, tensor: torch.Tensor) -> None:
-        self.data_ptr, self.dtype = tensor.data_ptr, tensor.dtype
+    def __init__(self, memory: torch.Tensor | np.ndarray) -> None:
+        self.memory, self.dtype = memory, torch.float32
+
+    def data_ptr(self) -> int:
+        memory = self.memory
+        return memory.ctypes.data if isinstance(memory, np.ndarray) else memory.data_ptr()
 
 
-@pytest.mark.parametrize("as_argument", [torch.Tensor.data_ptr, Buffer])
-def test_memory_without_a_known_end_is_not_judged(as_argument: Callable[[torch.Tensor], object]) -> None:
-    x, y = torch.arange(4.0), torch.zeros(4)
+def test_tensors_of_a_table_belong_to_the_launch() -> None:
+    rows = [torch.arange(4.0), torch.arange(4.0) + 10]
+    table = torch.tensor([0, *(row.data_ptr() for row in rows)])
+    for kernel in (kernels.through_table, kernels.through_pointers):
+        y = torch.zeros(8)
+        with triton_watch.watch("nan") as watch:
+            kernel[(1,)](table[1:], y, 2, 0, BLOCK=4)
+        assert messages(watch) == [] and y.tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
+
+
+@pytest.mark.parametrize(("skip", "side"), [(-(1 << 44), "before the start"), (1 << 44, "after the end")])
+def test_leaving_a_tensor_of_a_table_is_a_finding(skip: int, side: str) -> None:
+    row, y = torch.arange(4.0), torch.zeros(4)
     with triton_watch.watch("nan") as watch:
-        kernels.from_address[(1,)](as_argument(x), y, BLOCK=4)
-    assert messages(watch) == [] and torch.equal(x, y)
+        kernels.through_table[(1,)](torch.tensor([row.data_ptr()]), y, 1, skip, BLOCK=4)
+    assert f"through_table at {line('through_table')} reads" in messages(watch)[0]
+    assert f"{side} of a tensor given by its address" in messages(watch)[0] and y.isnan().all()
+
+
+def test_memory_that_no_tensor_owns_is_judged_by_whether_it_exists() -> None:
+    row, y = np.arange(4, dtype=np.float32), torch.zeros(8)
+    for skip, expected in ((0, [0, 1, 2, 3]), (1 << 44, [math.nan] * 4)):
+        with triton_watch.watch("nan") as watch:
+            kernels.through_table[(1,)](torch.tensor([row.ctypes.data]), y, 1, skip, BLOCK=4)
+        assert len(messages(watch)) == (skip > 0)
+        assert torch.equal(y[:4].nan_to_num(7), torch.tensor(expected).nan_to_num(7))
+
+
+def test_pointers_of_arguments_are_judged_beside_such_memory() -> None:
+    row, y = np.arange(4, dtype=np.float32), torch.zeros(3)
+    with triton_watch.watch("nan") as watch:
+        kernels.through_table[(1,)](torch.tensor([row.ctypes.data]), y, 1, 0, BLOCK=4)
+    assert "through_table at" in messages(watch)[0] and "1 element after the end of y" in messages(watch)[0]
+    assert y.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("make", [torch.arange, lambda n: np.arange(n, dtype=np.float32)])
+def test_an_object_with_an_address_is_an_argument(make: Callable[[float], Any]) -> None:
+    x, y = make(4.0), torch.zeros(4)
+    with triton_watch.watch("nan") as watch:
+        kernels.from_address[(1,)](Buffer(x), y, BLOCK=4)
+        kernels.from_address[(1,)](Buffer(x).data_ptr(), y, BLOCK=4)
+    assert messages(watch) == [] and y.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("pattern", ["nan"])
+def test_a_loop_to_an_undefined_bound_ends(pattern: str) -> None:
+    lengths, y = torch.tensor([3, 2]), torch.zeros(3)
+    with pytest.raises(InterpreterError) as caught, triton_watch.watch(pattern):
+        kernels.undefined_loop[(3,)](lengths, y, 2)
+    assert f"turns, after undefined values were loaded at {line('undefined_loop')}" in str(caught.value)
+    assert y.tolist() == [3, 2, 0]
+
+
+def test_pointers_of_two_arguments_are_of_none() -> None:
+    x, y, out = torch.arange(4.0), torch.zeros(3), torch.zeros(8)
+    with triton_watch.watch("nan") as watch:
+        kernels.joined[(1,)](x, y, out, BLOCK=4)
+    assert "1 active lane, 1 element after the end of y" in messages(watch)[0]
 
 
 @pytest.mark.parametrize("pattern", ["nan", "large"])
@@ -219,6 +271,16 @@ def test_masked_lanes_without_a_fill_show_in_a_sum(pattern: str) -> None:
     assert watch.unfilled_loads == [line("load_row")] and messages(watch) == []
     kernels.undefined_sum[(1,)](x, y, 5, BLOCK=8)
     assert y.item() == 5
+
+
+def test_masked_lanes_may_be_zero_while_accesses_are_judged() -> None:
+    x, y = torch.ones(5), torch.zeros(1)
+    with triton_watch.watch("zero") as watch:
+        kernels.undefined_sum[(1,)](x, y, 5, BLOCK=8)
+    assert y.item() == 5 and watch.unfilled_loads == [line("load_row")]
+    with triton_watch.watch("zero") as watch:
+        kernels.through_offset[(1,)](x, torch.zeros(4), 1 << 40, BLOCK=4)
+    assert len(watch.findings) == 1
 
 
 @pytest.mark.parametrize(
@@ -260,38 +322,55 @@ def test_gathering_by_an_undefined_lane_does_not_raise() -> None:
     assert messages(watch) == [] and y.tolist() == [3, 1, 0, 0]
 
 
-def test_launches_are_counted_and_suppressed() -> None:
+def test_launches_are_counted() -> None:
     x, y = torch.arange(4.0), torch.zeros(4)
-    with triton_watch.watch("nan", launching=False) as watch:
-        kernels.full_block[(1,)](x, y, BLOCK=4)
-        kernels.full_block[(1,)](x, y, BLOCK=4)
-    assert watch.launches == 2 and y.tolist() == [0] * 4
     with triton_watch.watch("nan") as outer:
         kernels.full_block[(1,)](x, y, BLOCK=4)
         with triton_watch.watch("nan") as inner:
             pass
+        kernels.full_block.warmup(x, y, BLOCK=4, grid=(1,))
     assert (outer.launches, inner.launches) == (1, 0) and torch.equal(x, y)
     kernels.full_block[(1,)](x, y, BLOCK=4)
     assert outer.launches == 1
+    with triton_watch.watch("nan") as watch:
+        kernels.undefined_sum[(1,)](x, y, 4, BLOCK=4)  # calls a device function
+        kernels.full_block.run(x, y, grid=(1,), warmup=False, BLOCK=4)
+    assert watch.launches == 2
+
+
+def test_suppressed_launches_do_nothing() -> None:
+    x, y = torch.arange(4.0), torch.zeros(4)
+    for suppressing in (triton_launches.without_launches(), triton_watch.watch("nan", launching=False)):
+        with suppressing as count:
+            kernels.full_block[(1,)](x, y, BLOCK=4)
+            kernels.full_block[(1,)](x, y, BLOCK=4)
+        assert count.launches == 2 and y.tolist() == [0] * 4
+    kernels.full_block[(1,)](x, y, BLOCK=4)
+    assert count.launches == 2 and torch.equal(x, y)
 
 
 def test_autotuned_and_heuristic_kernels_are_launches() -> None:
-    tuned = triton.autotune([triton.Config({"BLOCK": 4}), triton.Config({"BLOCK": 2})], key=[])(
-        kernels.full_block
-    )
+    configs = [triton.Config({"BLOCK": 4}), triton.Config({"BLOCK": 2})]
+    tuned = triton.autotune(configs, key=[], reset_to_zero=["y"])(kernels.full_block)
     guessed = triton.heuristics({"BLOCK": lambda _: 4})(kernels.full_block)
-    y = torch.zeros(4)
-    with triton_watch.watch("nan", launching=False) as watch:
-        tuned[(1,)](torch.ones(4), y)
-        guessed[(1,)](torch.ones(4), y)
-    assert watch.launches == 2 and y.tolist() == [0] * 4
+    both = triton.heuristics({"unused": lambda _: 4})(tuned)
+    x, y = torch.ones(4), torch.full((4,), 5.0)
+    with triton_launches.without_launches() as count:
+        for kernel in (tuned, guessed, both):
+            kernel[(1,)](x, y)
+    assert count.launches == 3 and y.tolist() == [5] * 4
+    for kernel in (tuned, guessed):
+        y.zero_()
+        with triton_watch.watch("nan") as watch:
+            kernel[(1,)](x, y)
+        assert watch.launches == 1 and torch.equal(x, y)
 
 
 def test_nothing_is_left_behind() -> None:
     with pytest.raises(InterpreterError), triton_watch.watch("nan"):
         kernels.pair[(1,)]((torch.zeros(4),), BLOCK=4)
     assert triton_builder.BUILDER.guard is None
-    with pytest.raises(ValueError, match="pattern must be one of nan, large"), triton_watch.watch("zero"):
+    with pytest.raises(ValueError, match="pattern must be one of nan, large, zero"), triton_watch.watch("ones"):
         pass
 
 
@@ -319,17 +398,43 @@ def test_compiled_launches_are_counted_and_suppressed(monkeypatch: pytest.Monkey
     before = JITFunction.run, CompiledKernel.__getitem__
     kernel, compiled = JITFunction(plain), object.__new__(CompiledKernel)
     guessed = triton.heuristics({"BLOCK": lambda _: 4})(kernel)
-    with triton_launches.watch_compiled(launching=True) as watch:
+    with triton_launches.watch_compiled() as count:
         assert kernel[(1,)](5) == "compiled"
         guessed[(2,)](6)
         kernel.run(7, grid=(3,), warmup=True)
         compiled[(4,)](8)
-    assert watch.launches == 3 and watch.findings == [] and watch.unfilled_loads == []
+    assert count.launches == 3
     assert [made[0] for made in runs.made] == [5, 6, 7, 8]
-    with triton_launches.watch_compiled(launching=False) as watch:
-        kernel[(1,)](5)
-        guessed[(2,)](6)
-        kernel.run(7, grid=(3,), warmup=True)
-        compiled[(4,)](8)
-    assert watch.launches == 3 and [made[0] for made in runs.made[4:]] == [7]
+    for suppressing in (triton_launches.without_launches(), triton_launches.watch_compiled(launching=False)):
+        runs.made.clear()
+        with suppressing as count:
+            assert kernel[(1,)](5) is None
+            guessed[(2,)](6)
+            kernel.run(7, grid=(3,), warmup=True)
+            compiled[(4,)](8)
+        assert count.launches == 3 and [made[0] for made in runs.made] == [7]
     assert (JITFunction.run, CompiledKernel.__getitem__) == before
+
+
+def test_a_suppressed_autotuner_times_nothing(monkeypatch: pytest.MonkeyPatch, bare: None) -> None:
+    def plain(x: object, BLOCK: object) -> None: ...
+
+    runs = FakeRuns(monkeypatch)
+    timed: list[object] = []
+    configs = [triton.Config({"BLOCK": 4}), triton.Config({"BLOCK": 2})]
+    tuner = triton.autotune(configs, key=["x"], do_bench=lambda *_, **__: timed.append(1) or [1.0])(
+        JITFunction(plain)
+    )
+    with triton_launches.without_launches() as count:
+        tuner[(1,)](5)
+    assert (count.launches, runs.made, timed, tuner.cache) == (1, [], [], {})
+    with triton_launches.watch_compiled() as count:
+        assert tuner[(1,)](5) == "compiled"
+    assert count.launches == 1 and len(timed) == 2  # the fake timer runs no kernel
+
+
+def test_the_device_redirection_keeps_working() -> None:
+    with device_redirect.redirect_to_cpu(), triton_watch.watch("nan") as watch:
+        x, y = torch.arange(10.0, device="cuda"), torch.zeros(10).cuda()
+        kernels.tail_read[(3,)](x, y, 10, BLOCK=4)
+    assert watch.launches == 1 and len(messages(watch)) == 1 and torch.equal(x, y)

@@ -69,11 +69,37 @@ def late_swap(x, y, old, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def through_table(table, y, n, BLOCK: tl.constexpr):
+def through_table(table, y, n, skip, BLOCK: tl.constexpr):
     offsets = tl.arange(0, BLOCK)
     for row in range(n):
         source = tl.load(table + row).to(tl.pointer_type(tl.float32))
-        tl.store(y + row * BLOCK + offsets, tl.load(source + offsets))
+        value = tl.load(source + skip + offsets)  # LINE: through_table
+        tl.store(y + row * BLOCK + offsets, value)
+
+
+@triton.jit
+def through_pointers(table, y, n, skip, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    rows = table.to(tl.pointer_type(tl.pointer_type(tl.float32)))
+    for row in range(n):
+        tl.store(y + row * BLOCK + offsets, tl.load(tl.load(rows + row) + skip + offsets))
+
+
+@triton.jit
+def joined(x, y, z, BLOCK: tl.constexpr):
+    offsets = tl.arange(0, BLOCK)
+    places = tl.join(x + offsets, y + offsets)
+    tl.store(z + 2 * offsets[:, None] + tl.arange(0, 2)[None, :], tl.load(places))
+
+
+@triton.jit
+def undefined_loop(lengths, y, n):
+    row = tl.program_id(0)
+    length = tl.load(lengths + row, mask=row < n)  # LINE: undefined_loop
+    total = 0.0
+    for _ in range(length):
+        total += 1.0
+    tl.store(y + row, total, mask=row < n)
 
 
 @triton.jit
