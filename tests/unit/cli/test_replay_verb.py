@@ -28,6 +28,7 @@ class FakeResult:
     recorded: Record
     repeated: Record
     source_changed: bool = False
+    printed: str = ""
 
     @property
     def same_inputs(self) -> bool:
