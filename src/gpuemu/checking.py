@@ -117,7 +117,8 @@ def check(
             torch ops or wrapped in a `torch.autograd.Function`. A function that computes gradients itself
             is a kernel of the op "NAME.backward", called with the inputs and then the upstream gradients.
         budget: number of cases. seed: None draws one; it is in the report.
-        device: "cpu" or "cuda". dtypes, layouts, value_classes: None takes the op's.
+        device: "cpu" or "cuda". dtypes, layouts, value_classes: None takes the op's. Hard value classes such as
+            "adversarial" go to one input of a case at a time, in turn (`gpuemu.planning.isolation`).
         profile: judge under this profile instead of the contract's.
         rigorous: bounds that no sequence of roundings exceeds, in place of those that only conspiring ones do.
         calibration: a file that `gpuemu calibrate` wrote; it may widen bounds, and says where errors drift.

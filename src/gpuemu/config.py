@@ -7,6 +7,7 @@
 | device | "cpu", "cuda" or "cuda:N" | `--device` |
 | dtypes | list of dtype names | `--dtype` |
 | layouts | list of layout names, or "all" | `--layouts` |
+| values | list of value class names | `--values` |
 | profile | "P0", "P1", "PT" or "P2" | `--profile` |
 | strategy | name of a planning strategy | `--strategy` |
 | strict | true or false | `--strict` |
@@ -28,6 +29,7 @@ from gpuemu.dtypes import DTYPES
 from gpuemu.errors import ConfigurationError
 from gpuemu.model.contract import DEFAULT_LAYOUTS, LAYOUTS
 from gpuemu.model.profile import PROFILES
+from gpuemu.model.value_class import VALUE_CLASSES
 
 FILE_NAME = "gpuemu.toml"
 PROJECT_FILE_NAME = "pyproject.toml"
@@ -43,6 +45,7 @@ class Configuration:
     device: str | None = None
     dtypes: tuple[str, ...] | None = None
     layouts: tuple[str, ...] | None = None
+    values: tuple[str, ...] | None = None
     profile: str | None = None
     strategy: str | None = None
     strict: bool | None = None
@@ -88,6 +91,7 @@ _KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: value == "all" or _is_names(LAYOUTS)(value),
         f'"all" or a list of names from {", ".join(LAYOUTS)}',
     ),
+    "values": (_is_names(VALUE_CLASSES), f"a list of names from {', '.join(VALUE_CLASSES)}"),
     "profile": (lambda value: isinstance(value, str) and value in PROFILES, f"one of {', '.join(PROFILES)}"),
     "strategy": (_is_text, "the name of a strategy"),
     "strict": (lambda value: isinstance(value, bool), "true or false"),
@@ -152,7 +156,7 @@ def _make_configuration(source: Path, table: Mapping[str, Any]) -> Configuration
     values = dict(table)
     if values.get("layouts") == "all":
         values["layouts"] = DEFAULT_LAYOUTS
-    for key in ("dtypes", "layouts"):
+    for key in ("dtypes", "layouts", "values"):
         if key in values:
             values[key] = tuple(values[key])
     for key in ("store", "calibration"):

@@ -16,6 +16,7 @@ budget = 7
 device = "cuda:1"
 dtypes = ["bfloat16", "float32"]
 layouts = ["contiguous", "row_gap"]
+values = ["bell", "adversarial"]
 profile = "P2"
 strategy = "covering"
 strict = true
@@ -38,6 +39,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         device="cuda:1",
         dtypes=("bfloat16", "float32"),
         layouts=("contiguous", "row_gap"),
+        values=("bell", "adversarial"),
         profile="P2",
         strategy="covering",
         strict=True,
@@ -109,6 +111,7 @@ def test_all_layouts(tmp_path: Path) -> None:
         ("dtypes = [['float32']]", "is not a list of names"),
         ("layouts = 'contiguous'", "layouts = 'contiguous' is not \"all\" or a list"),
         ("layouts = ['column']", 'is not "all" or a list of names from contiguous'),
+        ("values = ['bel']", "is not a list of names from uniform, bell"),
         ("profile = 'p2'", "profile = 'p2' is not one of P0, P1, PF, PT, P8, P2"),
         ("profile = ['P2']", r"profile = \['P2'\] is not one of"),
         ("strategy = 3", "strategy = 3 is not the name"),

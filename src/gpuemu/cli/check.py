@@ -15,6 +15,7 @@ from gpuemu.config import Configuration, load_configuration
 from gpuemu.errors import GpuemuError
 from gpuemu.model.observation import REPEATS
 from gpuemu.model.op import LAYOUTS
+from gpuemu.model.value_class import DENSE_VALUE_CLASSES, VALUE_CLASSES
 from gpuemu.model.verdict import Flag, Status
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ DEFAULT_STRATEGY = "covering"
 _CONFIGURED = {
     "dtype": "dtypes",
     "layout": "layouts",
+    "value class": "values",
     "device": "device",
     "profile": "profile",
     "strategy": "strategy",
@@ -46,6 +48,9 @@ _CONFIGURED = {
               help="Only this dtype (float32, float16, bfloat16); may be repeated.")  # fmt: skip
 @click.option("--layouts", callback=options.parse_layouts, metavar="LIST",
               help=f"all, or names from {', '.join(LAYOUTS)}, separated by commas.")  # fmt: skip
+@click.option("--values", multiple=True, callback=options.parse_names, metavar="LIST",
+              help=f"Only these value classes, from {', '.join(VALUE_CLASSES)}. Of the dense ones "
+                   f"({', '.join(DENSE_VALUE_CLASSES)}) a case has one input.")  # fmt: skip
 @click.option("--profile", metavar="P",
               help="Judge under this profile: P0, P1, PF, PT, P8 or P2 (default: the op's).")  # fmt: skip
 @click.option("--rigorous/--no-rigorous", default=None,
@@ -95,6 +100,7 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
                 device=_first(flags["device"], configuration.device, "cpu"),
                 dtypes=_first(flags["dtypes"], configuration.dtypes),
                 layouts=_first(flags["layouts"], configuration.layouts),
+                value_classes=_first(flags["values"], configuration.values),
                 profile=_first(flags["profile"], configuration.profile),
                 rigorous=bool(_first(flags["rigorous"], configuration.rigorous)),
                 strategy=_first(flags["strategy"], configuration.strategy, DEFAULT_STRATEGY),

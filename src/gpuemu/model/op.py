@@ -190,6 +190,23 @@ class Op:
                     )
         for name in self.contract.batch_invariant:
             self._check_batch_invariance(name)
+        for name, decision in self.recovered.items():
+            if decision.rate is not None:
+                self._check_rate(name, decision.rate)
+
+    def _check_rate(self, name: str, rate: str) -> None:
+        """An expression of the small language that names parameters and dims alone."""
+        where = f"op {self.name!r}: recovered[{name!r}].rate is {rate!r}"
+        if not isinstance(rate, str):
+            raise OpDefinitionError(f'{where}; give an expression of parameters and dims, such as "1 - p"')
+        try:
+            unknown = expression.names(rate) - self.dims.keys() - self.params.keys()
+        except OpDefinitionError as error:
+            raise OpDefinitionError(
+                f"{where}: {error}; a number that is no integer goes into params and is named here"
+            ) from None
+        if unknown:
+            raise OpDefinitionError(f"{where}, which names {sorted(unknown)}, no parameter or dim")
 
     def _check_batch_invariance(self, name: str) -> None:
         """A dim along which inputs can be cut: an axis of its own, and part of nothing else."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 
 from gpuemu.errors import UsageError
@@ -13,6 +14,7 @@ from gpuemu.planning.anchors import make_anchors
 from gpuemu.planning.boundaries import size_classes
 from gpuemu.planning.choice import Chooser
 from gpuemu.planning.covering import Axis, Levels, cover
+from gpuemu.planning.isolation import Isolation
 from gpuemu.planning.limits import LIMITS, Limits, batch_dims, describe, fits, last_axis_dims
 
 STRATEGIES = {"covering": "pairs of (boundary class of each dim, dtype, layout, value class, parameter)"}
@@ -39,7 +41,9 @@ def make_plan(
         budget: number of cases, at least 1.
         seed: 0 <= seed < 2^64; determines choices and every case's own seed.
         device: "cpu" or "cuda"; sets the size limits unless `limits` is given.
-        dtypes, layouts, value_classes: restrict the axes; None takes what the op declares.
+        dtypes, layouts, value_classes: restrict the axes; None takes what the op declares. Of value classes
+            dense in NaN, infinities or extremes ("adversarial", "nan_injected", "sparse_adversarial") a case
+            has one input, in turn, beside plain ones; one case in eight is hard in all (`isolation`).
         block_sizes: the kernel's tile sizes, if they could be read.
         exact: whether the op computes small integers exactly, so that a case of them is worth having.
 
@@ -61,7 +65,9 @@ def make_plan(
 
     chooser = Chooser(seed, f"plan/{op.name}")
     cases: list[Case] = []
-    for levels, dims in cover(axes, chooser, make_anchors(axes, sizes, batch, exact), complete):
+    isolation = Isolation(op, sizes, batch, limits, block_sizes, seed)
+    for planned in cover(axes, chooser, make_anchors(axes, sizes, batch, exact), complete):
+        levels, dims = isolation.apply(*planned)
         cases.append(_make_case(op, levels, dims, Chooser(seed, f"case/{op.name}/{len(cases)}").word()))
         if len(cases) == budget:
             break
@@ -134,8 +140,10 @@ def _choose(
         return tuple(default)
     unknown = [name for name in asked if name not in known]
     if unknown or not asked:
+        near = difflib.get_close_matches(unknown[0], known, n=1) if unknown else []
+        hint = f"did you mean {near[0]}? " if near else ""
         raise UsageError(
-            f"{what} {', '.join(unknown) or 'list is empty'}: op {op.name!r} has {', '.join(known)}"
+            f"{what} {', '.join(unknown) or 'list is empty'}: {hint}op {op.name!r} has {', '.join(known)}"
         )
     return tuple(dict.fromkeys(asked))
 

@@ -113,6 +113,11 @@ def test_without_a_verb_the_help_is_shown_as_a_usage_error() -> None:
         (["check", "a", "--seed", "-1"], "is not in the range"),
         (["check", "a", "--layouts", "strided,,"], "separated by commas"),
         (["check", "a", "--layouts", "all,contiguous"], "'all' stands for every layout; give it alone"),
+        (["check", "a", "--values", "bell,,"], "separated by commas"),
+        (
+            ["check", "softmax_triton", "--values", "adverserial"],
+            "value class adverserial: did you mean adversarial? op 's",
+        ),
         (["check", "a", "--device", "cuda:x"], "unknown device 'cuda:x'; use cpu, cuda or cuda:N"),
         (["check", "a", "--device", "cuda:"], "unknown device 'cuda:'"),
         (["check", "a", "--device", "CPU"], "unknown device 'CPU'"),

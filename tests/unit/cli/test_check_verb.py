@@ -32,6 +32,7 @@ def test_defaults(run: Run, fake_check: Any) -> None:
         "device": "cpu",
         "dtypes": None,
         "layouts": None,
+        "value_classes": None,
         "profile": None,
         "calibration": None,
         "rigorous": False,
@@ -49,7 +50,8 @@ def test_flags_reach_check(run: Run, fake_check: Any) -> None:
     result = run(
         "check", "k.py::f", "--op", "o.py::op", "--budget", "5", "--seed", str(2**64 - 1), "--device", "cuda",
         "--dtype", "float16", "--dtype", "bfloat16,float32", "--layouts", "strided, offset", "--profile", "P2",
-        "--strategy", "covering", "--no-store", "--no-shrink", "--repeats", "5",
+        "--values", "bell,adversarial", "--values", "ones", "--strategy", "covering",
+        "--no-store", "--no-shrink", "--repeats", "5",
     )  # fmt: skip
     assert result.exit_code == 0
     expected = {
@@ -60,6 +62,7 @@ def test_flags_reach_check(run: Run, fake_check: Any) -> None:
         "device": "cuda",
         "dtypes": ("float16", "bfloat16", "float32"),
         "layouts": ("strided", "offset"),
+        "value_classes": ("bell", "adversarial", "ones"),
         "profile": "P2",
         "repeats": 5,
         "store": False,
@@ -86,6 +89,7 @@ def test_layouts(run: Run, fake_check: Any, text: str, layouts: tuple[str, ...])
 def test_configuration_fills_in_and_flags_override(run: Run, fake_check: Any) -> None:
     Path("gpuemu.toml").write_text(
         'budget = 7\nseed = 0\ndevice = "cuda"\ndtypes = ["float16"]\nlayouts = ["offset"]\nprofile = "PT"\n'
+        'values = ["bell"]\n'
         'strategy = "covering"\nstore = "kept"\n'
     )
     fake_check.report = make_report()
@@ -96,6 +100,7 @@ def test_configuration_fills_in_and_flags_override(run: Run, fake_check: Any) ->
         "device": "cpu",
         "dtypes": ("float32",),
         "layouts": ("offset",),
+        "value_classes": ("bell",),
         "profile": "PT",
         "store": Path.cwd() / "kept",
     }
@@ -158,6 +163,7 @@ def test_strict_changes_nothing_where_no_flag_is_set(run: Run, fake_check: Any) 
     [
         ('dtypes = ["int8"]', ("--dtype", "int8"), "dtype int8: op 'x' has float32"),
         ('layouts = ["offset"]', ("--layouts", "offset"), "layout offset: op 'x' has strided"),
+        ('values = ["ones"]', ("--values", "ones"), "value class ones: op 'x' has bell"),
         ('device = "cuda"', ("--device", "cuda"), "device 'cuda': torch sees no CUDA device"),
         ('strategy = "luck"', ("--strategy", "luck"), "unknown strategy 'luck'; known: covering"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -153,3 +154,19 @@ def test_only_an_unbounded_float_takes_a_value_class(tensor: Tensor, takes: bool
     asked, unasked = (Op("plain", {"x": replace(tensor)}, {"N": Dim(1, 8)}, reference=abs) for _ in range(2))
     assert asked.tensors["x"].takes_value_class is takes
     assert asked.digest == unasked.digest  # the answer is no part of the schema
+
+
+@pytest.mark.parametrize(
+    ("rate", "match"),
+    [
+        ("0.5", r"recovered\['kept'\]\.rate is '0\.5': .*only integers are allowed; .* goes into params"),
+        (0.5, r"rate is 0\.5; give an expression"),
+        ("1 -", "cannot parse"),
+        ("1 - q", r"names \['q'\], no parameter or dim"),
+    ],
+)
+def test_a_rate_that_is_no_expression_of_parameters_and_dims_is_refused_at_once(rate: Any, match: str) -> None:
+    kept = Recovered(lambda _inputs, outputs, _params: outputs[0] != 0, rate=rate)
+    with pytest.raises(OpDefinitionError, match=match):
+        Op("drop", {"x": "B"}, {"B": Dim()}, lambda x, p, kept: x, {"p": [0.5]}, outputs=["B"],
+           recovered={"kept": kept})  # fmt: skip

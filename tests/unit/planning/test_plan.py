@@ -157,6 +157,7 @@ def test_restrictions_are_honoured_and_contract_layouts_are_the_default() -> Non
         ({"dtypes": ["float99"]}, "float99"),
         ({"layouts": ["diagonal"]}, "diagonal"),
         ({"value_classes": ["odd"]}, "odd"),
+        ({"value_classes": ["bel", "bell"]}, "value class bel: did you mean bell\\? op 'norm' has uniform"),
         ({"dtypes": []}, "empty"),
     ],
 )
