@@ -8,8 +8,10 @@ on the same device, with as many threads. The two take turns within one process;
 rounds' ratios, so that it survives a busy machine better than either time does. The bound's time starts from
 float32 inputs, as a campaign calls it, and includes their conversion.
 
-"calls" are aten calls that do work (no views), "syncs" are waits of the host for a number from the tensors, in
-plain/bounded evaluation: on a device with launches of microseconds they decide.
+"calls" are aten calls that do work (no views), "syncs" are waits of the host for numbers from the tensors
+(those read one after another count once: a device sends them together), in plain/bounded evaluation. They are
+counted at the tiny size, and no machine changes them: on a device, where nothing is cut into pieces, they are
+the launches of the large size too, and decide its cost while a launch takes as long as work on 10^6 elements.
 """
 
 from __future__ import annotations
@@ -49,6 +51,9 @@ VIEWS = frozenset({
     "narrow", "reshape", "to", "item", "detach_",
 })  # fmt: skip
 
+# What hands numbers to the host; `tolist` resolves conjugates first.
+READS = frozenset({"_local_scalar_dense", "is_nonzero", "equal", "resolve_conj", "resolve_neg"})
+
 
 class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts calls and syncs, those of the rules for bounded tensors included."""
@@ -56,16 +61,19 @@ class Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.calls = self.syncs = 0
+        self.reading = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(issubclass(kind, Bounded) for kind in types):  # followed: the rule's own calls count
             with self:
                 return Bounded.__torch_dispatch__(func, types, args, kwargs)
         name = func._schema.name.removeprefix("aten::")
-        if name in ("_local_scalar_dense", "is_nonzero", "equal"):
-            self.syncs += 1
+        if name in READS:
+            self.syncs += not self.reading
+            self.reading = True
         elif name not in VIEWS:
             self.calls += 1
+            self.reading = False
         return func(*args, **(kwargs or {}))
 
 
@@ -133,7 +141,7 @@ def time_rounds(
 
 
 def measure(op: Op, size: str, rounds: int, device: str) -> dict[str, Any]:
-    """Times of one op at one size in microseconds, their ratio, and counts of calls and syncs."""
+    """Times of one op at one size in us and their ratio; at the tiny one counts of calls and syncs."""
     case = make_case(op, size)
     inputs = fill.to_device(fill.make_inputs(op, case), device)
     wide = widen(inputs)
@@ -161,7 +169,8 @@ def measure(op: Op, size: str, rounds: int, device: str) -> dict[str, Any]:
         "bounded_us": statistics.median(bounded_s) * 1e6,
         "ratio": statistics.median(b / p for p, b in zip(plain_s, bounded_s, strict=True)),
     }
-    bounded()  # constants are made once
+    if size != "tiny":
+        return result
     for name, function in (("plain", plain), ("bounded", bounded)):
         with Counter() as counter:
             function()
@@ -186,8 +195,12 @@ def run(names: list[str], rounds: int, device: str) -> dict[str, Any]:
             size: measure(op, size, times * rounds, device) for size, times in (("tiny", 20), ("large", 1))
         }
     ratios = {name: sizes["large"]["ratio"] for name, sizes in result["ops"].items()}
-    tiny = [sizes["tiny"]["bounded_us"] for sizes in result["ops"].values()]
-    result["tiny_median_us"] = statistics.median(tiny)
+    tiny = [sizes["tiny"] for sizes in result["ops"].values()]
+    result["tiny_median_us"] = statistics.median(op["bounded_us"] for op in tiny)
+    result["tiny_median_ratio"] = statistics.median(op["ratio"] for op in tiny)
+    result["median_calls"] = statistics.median(op["bounded_calls"] for op in tiny)
+    result["median_calls_ratio"] = statistics.median(op["bounded_calls"] / op["plain_calls"] for op in tiny)
+    result["median_syncs"] = statistics.median(op["bounded_syncs"] for op in tiny)
     result["large_median_ratio"] = statistics.median(ratios.values())
     result["large_worst"] = max(ratios, key=lambda name: ratios[name])
     result["large_worst_ratio"] = max(ratios.values())
@@ -217,8 +230,18 @@ def to_table(result: dict[str, Any]) -> Table:
             f"{large['bounded_us'] / 1e3:.2f}",
             f"{large['ratio']:.1f}",
         )
-    median = f"{result['large_median_ratio']:.1f}"
-    table.add_row("median", "", f"{result['tiny_median_us']:.0f}", "", "", "", "", median)
+    table.add_row(
+        "median",
+        "",
+        f"{result['tiny_median_us']:.0f}",
+        f"{result['median_calls']:.0f}",
+        f"{result['median_syncs']:.0f}",
+        "",
+        "",
+        f"{result['large_median_ratio']:.1f}",
+    )
+    ratios = (f"{result[name]:.1f}" for name in ("tiny_median_ratio", "median_calls_ratio"))
+    table.add_row("median ratio", "", *ratios)
     table.add_row(f"worst: {result['large_worst']}", *[""] * 6, f"{result['large_worst_ratio']:.1f}")
     for name, reason in result["unmeasured"].items():
         table.add_row(f"{name}: {reason}")

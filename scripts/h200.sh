@@ -5,14 +5,14 @@
 #
 #   scripts/h200.sh [FOLDER] [STEP...]
 #
-# Steps (default: all, in this order): doctor cost tests p1 kernels self controls calibrate p2 seeds. `cost`
+# Steps (default: all, in this order): doctor cost tests hostile overhead p1 kernels self controls calibrate p2 seeds. `cost`
 # measures times, so it comes before whatever keeps the machine busy. `controls`, `calibrate` and `p2` keep
 # their rows in FOLDER/journals and stop in time: carry that folder to go on in another call.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-out/h200}
 shift || true
-steps=${*:-doctor cost tests p1 kernels self controls calibrate p2 seeds}
+steps=${*:-doctor cost tests hostile overhead p1 kernels self controls calibrate p2 seeds}
 mkdir -p "$folder/journals"
 export PYTHONPATH="src${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1 GPUEMU_STORE="$folder/store"
 gpuemu() { python3 -m gpuemu "$@"; }
@@ -37,6 +37,8 @@ export -f gpuemu
 step doctor doctor.txt 60 bash -c "gpuemu doctor"
 step cost cost.txt 200 bash -c "python3 benchmarks/bound_cost.py --device cuda"
 step tests tests.txt 200 python3 -m pytest -p no:cacheprovider -m gpu tests/gpu tests/unit/reference/test_device.py
+step hostile hostile.txt 240 python3 -m pytest -p no:cacheprovider -m gpu tests/hostile -rA -q
+step overhead overhead.txt 90 python3 benchmarks/worker_overhead.py --device cuda
 step p1 p1.json 280 bash -c "gpuemu study p1 --device cuda --seed 0 --json --output '$folder/p1'"
 step kernels kernels.json 170 bash -c "gpuemu study real-kernels --device cuda --seed 0 --json --output '$folder/real-kernels'"
 step self self.txt 200 bash -c "gpuemu ops --self-test --device cuda"
@@ -47,7 +49,7 @@ step controls controls.json 560 bash -c "gpuemu $(long 'study controls' controls
 step calibrate calibrate.json 400 bash -c "gpuemu $(long calibrate calibrate ${CALIBRATE_MINUTES:-3}) --rounds 2 --output '$folder/calibration.toml'"
 step p2 p2.json 560 bash -c "gpuemu $(long 'study p2' p2 ${P2_MINUTES:-6}) --output '$folder/p2'"
 step seeds seeds.txt 240 bash -c "for seed in 1 2 3; do gpuemu study p1 --device cuda --seed \$seed --json | python3 -c 'import json, sys; d = json.load(sys.stdin); print(d[\"seed\"], d[\"bugs\"], d[\"controls\"], d[\"seconds\"])'; done"
-for shown in doctor tests self seeds; do [[ -s "$folder/$shown.txt" ]] && tail -n 12 "$folder/$shown.txt"; done
+for shown in doctor tests hostile overhead self seeds; do [[ -s "$folder/$shown.txt" ]] && tail -n 12 "$folder/$shown.txt"; done
 [[ -s "$folder/cost.txt" ]] && cat "$folder/cost.txt"
 for study in p1 controls p2; do
     [[ -s "$folder/$study.json" ]] && python3 -c "

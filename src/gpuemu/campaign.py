@@ -6,15 +6,13 @@ case → inputs → observe candidate → expected (float64, bound) → verdict 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gpuemu import deciding
+from gpuemu import deciding, probing
 from gpuemu.inputs import fill
 from gpuemu.inputs.slices import make_slices
-from gpuemu.model.candidate import Candidate
 from gpuemu.model.case import Case, Plan
 from gpuemu.model.expected import Expected
 from gpuemu.model.observation import REPEATS, Observation
@@ -24,18 +22,18 @@ from gpuemu.model.verdict import Status, Verdict
 from gpuemu.oracle import adequacy, bounds, compare, determinism, distortions, residual
 from gpuemu.reference import evaluate
 from gpuemu.reference.cache import ExpectedCache
-from gpuemu.run import inline
+from gpuemu.run.calling import Caller
 from gpuemu.run.guards import GUARDS, batch_invariance
+from gpuemu.run.observing import Observer
 
 if TYPE_CHECKING:
     import torch
 
 EXACT_REPEATS = 3  # ORACLE.md section 7: on exact cases
-Scope = Callable[[], AbstractContextManager[Any]]
 Confirm = Callable[["Campaign", Case, Observation, Verdict], Verdict]
 JudgeAlone = Callable[["Campaign", Case, Observation], Verdict]
 Relate = Callable[["Campaign", Case, Verdict], Verdict]
-Observer = Callable[["Campaign", Case, Observation, Verdict], None]
+CaseObserver = Callable[["Campaign", Case, Observation, Verdict], None]
 
 
 @dataclass(frozen=True)
@@ -55,11 +53,10 @@ class Settings:
     profile: str | None = None
     guards: Sequence[str] = GUARDS
     repeats: int = REPEATS
-    scope: Scope = nullcontext
     confirm: Confirm | None = None
     rigorous: bool = False
     constants: Mapping[str, float] = field(default_factory=dict)
-    observers: Sequence[Observer] = ()
+    observers: Sequence[CaseObserver] = ()
     relate: Relate | None = None
     judge_alone: JudgeAlone | None = None
 
@@ -100,13 +97,14 @@ class Shared:
 
 @dataclass
 class Campaign:
-    """Runs cases of one op against one candidate. `shared` may be handed to other campaigns."""
+    """Runs cases of one op against one candidate, by its caller. `shared` may be handed to other campaigns."""
 
     op: Op
-    candidate: Candidate
+    caller: Caller
     settings: Settings = Settings()
     shared: Shared = field(default_factory=Shared)
     has_accepted: bool = False
+    memory: probing.Memory = field(default_factory=probing.Memory)
     _unrejected: tuple[str, ...] = adequacy.PREDICTORS
     _undistorted: tuple[str, ...] = tuple(distortions.DISTORTIONS)
     _visible_bits: dict[str, int] = field(default_factory=dict)
@@ -128,26 +126,28 @@ class Campaign:
             self.shared.inputs.put(key, prepared, prepared.size_bytes)
         return prepared
 
-    def observe(self, case: Case) -> Observation:
-        """Call the candidate on a copy of the inputs."""
-        made = self.prepare(case).inputs
-        settings, contract = self.settings, self.op.contract
-        slices = make_slices(self.op, case, made) if batch_invariance.NAME in settings.guards else ()
-        return inline.observe(
-            self.candidate, fill.clone(made), case.params, contract, settings.guards, settings.scope,
-            settings.repeats, slices,
-        )  # fmt: skip
+    def observe(self, case: Case, fresh: Mapping[str, torch.Tensor] | None = None) -> Observation:
+        """Call the candidate on copies of the inputs. fresh: other values to call it with as well."""
+        made, guards = self.prepare(case).inputs, self.settings.guards
+        slices = make_slices(self.op, case, made) if batch_invariance.NAME in guards else ()
+        idle = "decoy" in guards and not self.memory.is_launch_proven
+        return self._observer(case).observe(self.settings.repeats, slices, idle, fresh)
+
+    def observe_once(self, case: Case) -> Observation:
+        """A single call."""
+        return self._observer(case).observe(calls=1)
+
+    def _observer(self, case: Case) -> Observer:
+        inputs = self.prepare(case).inputs
+        draws = deciding.awaits_outputs(self.op)
+        return Observer(self.caller, inputs, case.params, self.op.contract, self.settings.guards, draws)
 
     def _repeat_exact(self, case: Case, observation: Observation, judged: Judged) -> Observation:
         """One more call where any difference between two is a failure, for a rare race to show (section 7)."""
         settings = self.settings
         if settings.repeats == 1 or "repeat" not in settings.guards or not judged.acceptance.is_exact:
             return observation
-        inputs = fill.clone(self.prepare(case).inputs)
-        return inline.repeat_again(
-            self.candidate, inputs, case.params, self.op.contract, observation,
-            max(settings.repeats, EXACT_REPEATS), settings.scope,
-        )  # fmt: skip
+        return self._observer(case).repeat(observation, max(settings.repeats, EXACT_REPEATS))
 
     def expect(self, case: Case, profile: str | None = None, observation: Observation | None = None) -> Judged:
         """The float64 answer with its bound under a profile, and what the oracle accepts; kept.
@@ -210,7 +210,8 @@ class Campaign:
         """One case from inputs to record. The candidate runs before the reference: nothing of the answer is
         left in the allocator for it to find (HACKS.md 1)."""
         started = time.perf_counter()
-        observation = self.observe(case)
+        fresh = probing.make_fresh(self, case)
+        observation = self.observe(case, fresh)
         if self.settings.judge_alone is not None:
             verdict = self.settings.judge_alone(self, case, observation)
             return self._record(case, index, observation, verdict, started)
@@ -222,6 +223,12 @@ class Campaign:
             verdict = self.settings.confirm(self, case, observation, verdict)
         if verdict.status is Status.PASS and self.settings.relate is not None:
             verdict = self.settings.relate(self, case, verdict)
+        if verdict.status is Status.PASS:
+            verdict = probing.judge_fresh(self, case, observation, fresh, verdict)
+        if verdict.status is Status.PASS:
+            verdict = probing.judge_idle(self, observation, verdict)
+        if verdict.status is Status.PASS:
+            verdict = probing.recall(self, case, verdict)
         if verdict.status in (Status.PASS, Status.FAIL):
             self.has_accepted = True
         for observer in self.settings.observers:
@@ -269,7 +276,8 @@ class Campaign:
             self._visible_bits[case.dtype] = bits
         return replace(verdict, rejected_distortions=refused, visible_bits=bits)
 
-    def run(self, plan: Plan) -> Iterator[Record]:
-        """The plan's cases in order, each recorded as soon as it is judged."""
+    def run(self, plan: Plan, skip: Container[int] = ()) -> Iterator[Record]:
+        """The plan's cases in order, without those of these numbers, each recorded as soon as it is judged."""
         for index, case in enumerate(plan.cases):
-            yield self.run_case(case, index)
+            if index not in skip:
+                yield self.run_case(case, index)

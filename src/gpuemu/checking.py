@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,8 @@ from typing import Any
 from gpuemu import environment
 from gpuemu.audit import AuditObserver
 from gpuemu.campaign import Campaign, Settings
-from gpuemu.candidates import backward as backward_candidate
-from gpuemu.candidates import loader
-from gpuemu.candidates.source import make_portable
 from gpuemu.confirmation import confirm
-from gpuemu.corpus import catalogue
-from gpuemu.errors import UnsupportedEnvironmentError, UsageError
+from gpuemu.errors import StoreError, UnsupportedEnvironmentError, UsageError
 from gpuemu.exactness import is_exact
 from gpuemu.fingerprint import FingerprintObserver
 from gpuemu.model.calibration import load_calibration
@@ -29,60 +25,23 @@ from gpuemu.model.case import Plan
 from gpuemu.model.observation import REPEATS
 from gpuemu.model.op import Op
 from gpuemu.model.profile import get_profile
-from gpuemu.model.record import BACKWARD_OF, Minimal, Record, Report, Run
+from gpuemu.model.record import INLINE, WORKER, Minimal, Record, Report, Run
 from gpuemu.model.verdict import Adequacy, Kind, Status
-from gpuemu.ops.backward import SUFFIX, backward_of, differentiable_inputs
-from gpuemu.ops.registry import get_op, load_ops
 from gpuemu.oracle import adequacy
 from gpuemu.oracle.calibration import find_constants, find_drift
 from gpuemu.oracle.relations import relations_of
 from gpuemu.planning.plan import make_plan
 from gpuemu.relating import judge_alone, relate
-from gpuemu.run.guards import GUARDS
+from gpuemu.run.calling import Caller
+from gpuemu.run.guards import FOR_STRANGERS, GUARDS
+from gpuemu.run.worker import Limits, Loaded, WorkerCaller
 from gpuemu.shrink import shrink as shrink_case
 from gpuemu.store.sqlite import Store, make_run_id
+from gpuemu.subject import Subject, hide, inline_caller, resolve
 
 Progress = Callable[[int, int, Record], None]
 DEFAULT_BUDGET = 64
 RUN_ID_ENTROPY_BYTES = 3  # beside the second of the start; the store refuses an id that it holds
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is checked: the op, how to find it again, and the kernel, loaded or still a target.
-
-    forward: the kernel's op, where `op` is the backward of it and the kernel's own backward pass is checked.
-    """
-
-    op: Op
-    op_target: str
-    kernel: Any
-    target: str
-    forward: Op | None = None
-
-    def read_blocks(self) -> tuple[int, ...]:
-        """Tile sizes, from the source text of a target or of a callable's file."""
-        if isinstance(self.kernel, str):
-            return loader.read_blocks(self.kernel)
-        return loader.from_callable(self.kernel).block_sizes
-
-    def load(self, device: str) -> Candidate:
-        """The candidate; a target is imported only here.
-
-        Raises:
-            UsageError: its signature does not suit the op.
-        """
-        candidate = self._load(device)
-        loader.check_call(candidate, self.forward or self.op)
-        if self.forward is None:
-            return candidate
-        return backward_candidate.adapt(candidate, self.forward, differentiable_inputs(self.forward))
-
-    def _load(self, device: str) -> Candidate:
-        if isinstance(self.kernel, str):
-            return loader.load(self.kernel, device)
-        loader.prepare_tier(device)
-        return loader.from_callable(self.kernel)
 
 
 def check(
@@ -100,10 +59,14 @@ def check(
     rigorous: bool = False,
     strategy: str = "covering",
     guards: Sequence[str] | None = None,
+    without_guards: Sequence[str] = (),
     calibration: Path | None = None,
     reference: bool = True,
     audit: bool = False,
     repeats: int = REPEATS,
+    runner: str | None = None,
+    timeout_s: float = 60.0,
+    protect: bool = True,
     store: bool | Path = True,
     shrink: bool = True,
     progress: Progress | None = None,
@@ -125,8 +88,13 @@ def check(
         repeats: calls of the kernel on the inputs of each case, which must agree; one more where all answers
             are exact. 1 calls it once.
         reference: False judges by metamorphic relations alone, where float64 cannot be afforded.
+        runner: "worker" runs the kernel in a process of its own, which knows no answer; "inline" in this one.
+            None takes the worker for a target, and this process, which holds it already, for a callable.
+        timeout_s: how long a worker may take over a call. protect: False switches off what the system
+            offers against a hostile kernel (`gpuemu doctor` lists it).
         audit: judge the same outputs by other projects' rules too; no verdict changes.
-        guards: None takes those of the tier. store: True keeps records under `.gpuemu`, a path elsewhere.
+        guards: None takes those of the tier; without_guards: leaves some of them out. store: True keeps
+            records under `.gpuemu`, a path elsewhere.
         shrink: make the first failing case smaller. progress: called after each case.
 
     Raises:
@@ -138,40 +106,65 @@ def check(
         get_profile(profile)
     if repeats < 1:
         raise UsageError(f"repeats is {repeats}; it must be at least 1")
-    subject = resolve(kernel, op, device, backward)
-    relations_of(subject.op)  # an unknown name is said before anything runs
-    seed = secrets.randbits(63) if seed is None else seed
-    plan = make_plan(
-        subject.op, budget=budget, seed=seed, device=device, dtypes=dtypes, layouts=layouts,
-        value_classes=value_classes, block_sizes=subject.read_blocks(), strategy=strategy,
-        exact=value_classes is None and is_exact(subject.op),
-    )  # fmt: skip
-    candidate = subject.load(device)
-    calibrated = None if calibration is None else load_calibration(calibration)
-    constants = {} if calibrated is None else find_constants(calibrated, subject.op, profile)
-    fingerprint = FingerprintObserver()
-    auditor = AuditObserver(calibrated.published if calibrated is not None else None) if audit else None
-    observers = (fingerprint,) if auditor is None else (fingerprint, auditor)
-    campaign = make_campaign(
-        subject.op, candidate, device, profile, guards, observers=observers, constants=constants,
-        relate=relate, rigorous=rigorous, judge_alone=None if reference else judge_alone, repeats=repeats,
-    )  # fmt: skip
-    run = _make_run(subject, candidate, plan, campaign.settings)
-    with _open_store(store, run) as kept:
-        records = []
-        for record in campaign.run(plan):
-            kept.append(record)
-            records.append(record)
-            if progress is not None:
-                progress(len(records), len(plan.cases), record)
+    if runner not in (None, INLINE, WORKER) or (runner == WORKER and not isinstance(kernel, str)):
+        raise UsageError(f"runner {runner!r}: use worker (of a target, not a callable) or inline")
+    isolated = isinstance(kernel, str) and runner != INLINE
+    with ExitStack() as stack:
+        worker = None
+        if isolated:
+            limits = Limits(timeout_s=timeout_s)
+            worker = stack.enter_context(
+                WorkerCaller(device, limits, hide(_make_folder(store), kernel), protect)
+            )
+            worker.start()
+        subject = resolve(kernel, op, device, backward, worker)
+        relations_of(subject.op)  # an unknown name is said before anything runs
+        loaded, caller = subject.load(device, worker)
+        # Drawn only now: whatever an import does, it cannot know it.
+        seed = secrets.randbits(63) if seed is None else seed
+        request: dict[str, Any] = {
+            "budget": budget, "dtypes": dtypes, "layouts": layouts, "value_classes": value_classes,
+            "block_sizes": subject.read_blocks(), "exact": value_classes is None and is_exact(subject.op),
+        }  # fmt: skip
+        plan = make_plan(subject.op, seed=seed, device=device, strategy=strategy, **request)
+        calibrated = None if calibration is None else load_calibration(calibration)
+        constants = {} if calibrated is None else find_constants(calibrated, subject.op, profile)
+        fingerprint = FingerprintObserver()
+        auditor = AuditObserver(calibrated.published if calibrated is not None else None) if audit else None
+        campaign = make_campaign(
+            subject.op, loaded, device, profile, guards, without_guards, caller=caller,
+            observers=(fingerprint,) if auditor is None else (fingerprint, auditor), constants=constants,
+            relate=relate, rigorous=rigorous, judge_alone=None if reference else judge_alone, repeats=repeats,
+        )  # fmt: skip
+        request = {**request, "guards": campaign.settings.guards, "timeout_s": timeout_s}
+        run = _make_run(subject, loaded, plan, campaign.settings, worker, request)
+        kept = stack.enter_context(_open_store(store, run))
+        records = run_plan(campaign, plan, kept, (), progress)
         arithmetic = fingerprint.summarise()  # before shrinking, whose cases are no part of the plan
         audited = None if auditor is None else auditor.summarise()
-        minimal = _shrink_first_failure(campaign, records) if shrink else None
+        minimal = shrink_first_failure(campaign, records) if shrink else None
         report = make_report(run, records, minimal, time.perf_counter() - started)
         drift = find_drift(records, calibrated, subject.op) if calibrated is not None else ()
-        report = replace(report, fingerprint=arithmetic, drift=drift, audit=audited)
+        printed = "" if worker is None else worker.printed
+        report = replace(report, fingerprint=arithmetic, drift=drift, audit=audited, printed=printed)
         kept.finish(report)
     return report
+
+
+def run_plan(
+    campaign: Campaign, plan: Plan, kept: Kept, done: Sequence[Record], progress: Progress | None
+) -> list[Record]:
+    """Run the cases of a plan that have no record yet, each kept before the next starts.
+
+    Returns: all records, those of before included, in the plan's order.
+    """
+    records = {record.index: record for record in done}
+    for record in campaign.run(plan, skip=records.keys()):
+        kept.append(record)
+        records[record.index] = record
+        if progress is not None:
+            progress(len(records), len(plan.cases), record)
+    return [records[index] for index in sorted(records)]
 
 
 def device_kind(device: str) -> str:
@@ -193,76 +186,33 @@ def require_device(device: str) -> None:
         )
 
 
-def resolve(kernel: Any, op: str | Op | None, device: str, backward: bool = False) -> Subject:
-    """Find op and kernel. The kernel's module is imported only if its op must be read from its decorator.
-
-    Args:
-        backward: the subject is the kernel's own backward pass, and the op is derived.
-
-    Raises:
-        UsageError: nothing of that name, or the op cannot be told.
-    """
-    if not isinstance(kernel, str):
-        target = loader.from_callable(kernel).target
-    elif _is_corpus_name(kernel):
-        entry = catalogue.find_kernel(kernel)
-        target, kernel, op = kernel, f"{entry.path}::{entry.function}", op or entry.op
-    else:
-        target = make_portable(kernel)
-    if op is None:
-        candidate = loader.load(kernel, device) if isinstance(kernel, str) else loader.from_callable(kernel)
-        op = candidate.op or _refuse_unknown_op(candidate)
-    found, op_target = (op, f"object {op.name}") if isinstance(op, Op) else find_op(op)
-    if not backward:
-        return Subject(found, op_target, kernel, target)
-    return Subject(backward_of(found), BACKWARD_OF + op_target, kernel, target, forward=found)
-
-
-def find_op(text: str) -> tuple[Op, str]:
-    """The op that a built-in name or a target says, and how to find it again from another folder.
-
-    `file.py::op.backward` derives the backward of the op, as "softmax.backward" does.
-
-    Raises:
-        UsageError: there is none. OpDefinitionError: its backward cannot be derived.
-    """
-    if ":" not in text:
-        return get_op(text), text
-    if text.endswith(SUFFIX):
-        return backward_of(loader.load_op(text.removesuffix(SUFFIX))), make_portable(text)
-    return loader.load_op(text), make_portable(text)
-
-
-def _is_corpus_name(text: str) -> bool:
-    return not (":" in text or "/" in text or text.endswith(".py"))
-
-
-def _refuse_unknown_op(candidate: Candidate) -> str:
-    fitting = loader.propose_ops(candidate, iter(load_ops().values()))[:5]
-    hint = f"its signature fits {', '.join(fitting)}" if fitting else "no built-in op fits its signature"
-    raise UsageError(
-        f"{candidate.name}: which op is it? Give --op NAME or mark it with @gpuemu.kernel(op=NAME); {hint}"
-    )
-
-
 def make_campaign(
     op: Op,
-    candidate: Candidate,
+    candidate: Candidate | Loaded,
     device: str,
     profile: str | None = None,
     guards: Sequence[str] | None = None,
+    without_guards: Sequence[str] = (),
+    caller: Caller | None = None,
     **others: Any,
 ) -> Campaign:
-    """A campaign with the tier's scope and guards; `others` are further fields of `Settings`."""
+    """A campaign with the tier's guards; `others` are further fields of `Settings`.
+
+    caller: calls the candidate; None calls it in this process.
+    """
     if guards is None:
         # The interpreter runs programs one after another: a second call could only repeat the first.
         interpreted = (
             device == "cpu" and candidate.kind == "triton" and others.get("repeats", REPEATS) <= REPEATS
         )
         guards = tuple(guard for guard in GUARDS if not (interpreted and guard == "repeat"))
-    scope = loader.tier_scope(device, candidate)
-    settings = Settings(device=device, profile=profile, guards=guards, scope=scope, confirm=confirm, **others)
-    return Campaign(op, candidate, settings)
+    unasked = without_guards if isinstance(caller, WorkerCaller) else (*without_guards, *FOR_STRANGERS)
+    guards = tuple(guard for guard in guards if guard not in unasked)
+    if caller is None:
+        assert isinstance(candidate, Candidate)  # noqa: S101 - what a worker loaded has a caller
+        caller = inline_caller(candidate, device)
+    settings = Settings(device=device, profile=profile, guards=guards, confirm=confirm, **others)
+    return Campaign(op, caller, settings)
 
 
 def make_report(run: Run, records: Sequence[Record], minimal: Minimal | None, seconds: float) -> Report:
@@ -298,15 +248,25 @@ def _run_status(records: Sequence[Record], summary: Adequacy) -> tuple[Status, s
     return Status.PASS, f"{counts[Status.PASS]} of {total} cases passed"
 
 
-def _shrink_first_failure(campaign: Campaign, records: Sequence[Record]) -> Minimal | None:
+def shrink_first_failure(campaign: Campaign, records: Sequence[Record]) -> Minimal | None:
     failing = [record for record in records if record.verdict.status in (Status.FAIL, Status.ERROR)]
     # An error that a looser profile would cover says least about what is wrong.
     failing.sort(key=lambda record: record.verdict.kind == Kind.PRECISION)
+    failing = [record for record in failing if record.verdict.kind != Kind.HANG]  # each try would take as long
     return shrink_case(campaign, failing[0]) if failing else None
 
 
-def _make_run(subject: Subject, candidate: Candidate, plan: Plan, settings: Settings) -> Run:
+def _make_run(
+    subject: Subject,
+    loaded: Candidate | Loaded,
+    plan: Plan,
+    settings: Settings,
+    worker: WorkerCaller | None,
+    request: Mapping[str, Any],
+) -> Run:
     now = datetime.now(UTC)
+    missing = {} if worker is None else worker.protections.missing
+    unprotected = [f"unprotected, no {name}: {why}" for name, why in missing.items()]
     return Run(
         id=make_run_id(now, os.urandom(RUN_ID_ENTROPY_BYTES)),
         target=subject.target,
@@ -319,18 +279,33 @@ def _make_run(subject: Subject, candidate: Candidate, plan: Plan, settings: Sett
         device=settings.device,
         profile=settings.profile,
         started=now.isoformat(timespec="seconds"),
-        source_digest=candidate.source_digest,
+        source_digest=subject.digest_source(loaded),
+        mode=INLINE if worker is None else WORKER,
+        protections=() if worker is None else worker.protections.active,
         contract=subject.op.contract.to_json(),
         rigorous=settings.rigorous,
         repeats=settings.repeats,
         constants=settings.constants,
         reference=settings.judge_alone is None,
+        request=request,
         environment=environment.describe(),
-        notes=(*plan.notes, *candidate.notes),
+        notes=(*plan.notes, *loaded.notes, *unprotected),
     )
 
 
-class _Kept:
+def _make_folder(store: bool | Path) -> Path | None:
+    """The folder of the store, made if need be, so that it can be hidden from a worker."""
+    if store is False:
+        return None
+    folder = environment.get_store_path() if store is True else store
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"{folder}: cannot be made: {error.strerror}") from error
+    return folder
+
+
+class Kept:
     """Where records go: a store's run, or nowhere."""
 
     def __init__(self, store: Store | None, run: Run) -> None:
@@ -348,15 +323,15 @@ class _Kept:
 
 
 @contextmanager
-def _open_store(store: bool | Path, run: Run) -> Iterator[_Kept]:
+def _open_store(store: bool | Path, run: Run) -> Iterator[Kept]:
     if store is False:
-        yield _Kept(None, run)
+        yield Kept(None, run)
         return
     path = environment.get_store_path() if store is True else store
     with Store(path) as opened:
         opened.open_run(run)
         try:
-            yield _Kept(opened, run)
+            yield Kept(opened, run)
         except KeyboardInterrupt:
             opened.finish_run(run.id, "interrupted", "stopped by the user; the records so far are kept")
             raise

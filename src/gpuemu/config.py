@@ -10,6 +10,8 @@
 | values | list of value class names | `--values` |
 | profile | "P0", "P1", "PT" or "P2" | `--profile` |
 | strategy | name of a planning strategy | `--strategy` |
+| runner | "worker" or "inline" | `--runner` |
+| timeout_s | seconds, above 0 | `--timeout` |
 | strict | true or false | `--strict` |
 | store | folder of the run store, relative to the file; GPUEMU_STORE overrides it | |
 """
@@ -49,6 +51,8 @@ class Configuration:
     profile: str | None = None
     strategy: str | None = None
     strict: bool | None = None
+    runner: str | None = None
+    timeout_s: float | None = None
     rigorous: bool | None = None
     store: Path | None = None
     calibration: Path | None = None
@@ -95,6 +99,11 @@ _KEYS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "profile": (lambda value: isinstance(value, str) and value in PROFILES, f"one of {', '.join(PROFILES)}"),
     "strategy": (_is_text, "the name of a strategy"),
     "strict": (lambda value: isinstance(value, bool), "true or false"),
+    "runner": (lambda value: value in ("worker", "inline"), '"worker" or "inline"'),
+    "timeout_s": (
+        lambda value: isinstance(value, int | float) and not isinstance(value, bool) and value > 0,
+        "a number of seconds above 0",
+    ),
     "rigorous": (lambda value: isinstance(value, bool), "true or false"),
     "store": (_is_text, "the path of a folder"),
     "calibration": (_is_text, "the path of a file that `gpuemu calibrate` wrote"),

@@ -41,6 +41,10 @@ def confirm(campaign: Campaign, case: Case, observation: Observation, verdict: V
         return _judge_refusal(campaign, case, observation, verdict)
     if verdict.kind == "guard:repeat":
         return replace(verdict, kind=Kind.NONDETERMINISTIC)
+    if verdict.kind == "guard:poison" and not case.is_contiguous:
+        # It read the gaps of a layout that it takes for another, if the same values are right without them.
+        alone = _judge_again(campaign, make_contiguous(case)).status is Status.PASS
+        return replace(verdict, kind=Kind.LAYOUT, message=_layout_message(case)) if alone else verdict
     if verdict.kind not in _VALUE_KINDS:
         return verdict
     if campaign.op.residual is not None:
@@ -179,7 +183,7 @@ def _judge_refusal(campaign: Campaign, case: Case, observation: Observation, ver
     if exception.type in ("CandidateRefusedError", "NotImplementedError"):
         return replace(verdict, status=Status.UNSUPPORTED)
     accepts_other = campaign.has_accepted or any(
-        campaign.observe(other).exception is None for other in _plainer_cases(campaign, case)
+        campaign.observe(other).outputs for other in _plainer_cases(campaign, case)
     )
     return replace(verdict, status=Status.UNSUPPORTED if accepts_other else Status.ERROR)
 

@@ -29,6 +29,33 @@ NUMERIC_VARIABLES = (
     "OPENBLAS_CORETYPE",
 )
 
+SCRATCH_VARIABLES = (
+    "HOME", "TMPDIR", "XDG_CACHE_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "CUDA_CACHE_PATH",
+)  # fmt: skip
+# What a worker's environment keeps; everything else may be a secret or a way of telling that it is a test.
+WORKER_VARIABLES = ("PATH", "LANG", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "PYTHONHASHSEED")
+_CACHE_ENDINGS = ("_CACHE_DIR", "_CACHE_PATH", "_CACHE_HOME")
+WORKER_PREFIXES = (
+    "LC_", "CUDA_", "NVIDIA_", "CUBLAS_", "CUDNN_", "NCCL_", "TRITON_", "TORCH_", "PYTORCH_", "OMP_", "MKL_",
+    "OPENBLAS_", "NUMBA_", "JAX_", "XLA_",
+)  # fmt: skip
+
+
+def snapshot() -> dict[str, str]:
+    """Every variable but those in which compilers keep their folders, which they set at their first use."""
+    return {name: value for name, value in os.environ.items() if not name.endswith(_CACHE_ENDINGS)}
+
+
+def make_worker_environment(scratch: str) -> dict[str, str]:
+    """The environment of a candidate's process: what tools need; caches and temporary files go to `scratch`."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in WORKER_VARIABLES or name.startswith(WORKER_PREFIXES)
+    }
+    folders = dict.fromkeys(SCRATCH_VARIABLES, scratch)
+    return {**kept, **folders, "PYTHONUNBUFFERED": "1"}
+
 
 def get_store_path(default: Path | None = None) -> Path:
     """Folder of the run store: `GPUEMU_STORE`, else `default`, else `.gpuemu`."""

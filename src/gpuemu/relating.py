@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from gpuemu.inputs import fill
 from gpuemu.model.case import Case
 from gpuemu.model.observation import Observation
 from gpuemu.model.relation import RelationResult, RelationStatus
@@ -22,7 +21,7 @@ from gpuemu.model.verdict import Kind, Status, Verdict
 from gpuemu.oracle.metamorphic import Answer, Ask, Inputs, Relation, answer_slack, judge_relation
 from gpuemu.oracle.relations import relations_of
 from gpuemu.reference import evaluate
-from gpuemu.run import inline
+from gpuemu.run.observing import Observer
 
 if TYPE_CHECKING:
     from gpuemu.campaign import Campaign
@@ -54,6 +53,8 @@ def relate(campaign: Campaign, case: Case, verdict: Verdict) -> Verdict:
 
 def judge_alone(campaign: Campaign, case: Case, observation: Observation) -> Verdict:
     """The verdict of a case by relations only: nothing is evaluated in float64."""
+    if observation.crash is not None:
+        return Verdict(Status.ERROR, observation.crash.kind, observation.crash.message)
     if observation.exception is not None:
         exception = observation.exception
         status = Status.UNSUPPORTED if exception.refused else Status.ERROR
@@ -99,12 +100,9 @@ def make_ask(campaign: Campaign, case: Case, profile: str | None) -> Ask:
     op, settings = campaign.op, campaign.settings
 
     def ask(inputs: Inputs) -> Answer:
-        made = fill.clone(inputs)
-        observation = inline.observe(
-            campaign.candidate, made, case.params, op.contract, scope=settings.scope, calls=1
-        )
-        if observation.exception is not None or observation.malformed is not None:
-            raise RefusedError(observation.malformed or str(observation.exception))
+        observation = Observer(campaign.caller, inputs, case.params, op.contract).observe(calls=1)
+        if not observation.outputs:
+            raise RefusedError(observation.malformed or str(observation.exception or observation.crash))
         if profile is None:
             return Answer(observation.outputs)
         expected = evaluate.evaluate(op, case, inputs, profile, rigorous=settings.rigorous)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from gpuemu import environment
-from gpuemu.checking import Subject, make_campaign, require_device, resolve
+from gpuemu.checking import make_campaign, require_device
 from gpuemu.errors import UsageError
-from gpuemu.model.record import BACKWARD_OF, Record, Run
+from gpuemu.model.record import BACKWARD_OF, WORKER, Record, Run
 from gpuemu.relating import judge_alone, relate
+from gpuemu.run.worker import WorkerCaller
 from gpuemu.store.sqlite import Store
+from gpuemu.subject import Subject, hide, resolve
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class ReplayResult:
     recorded: Record
     repeated: Record
     source_changed: bool
+    printed: str = ""
 
     @property
     def same_inputs(self) -> bool:
@@ -47,22 +51,37 @@ def replay(run_id: str, case_id: str, store: Path | None = None, device: str | N
     Raises:
         StoreError: no such run or case. UsageError: kernel or op cannot be found again, or the op changed.
     """
-    with Store(store or environment.get_store_path()) as opened:
+    folder = store or environment.get_store_path()
+    with Store(folder) as opened:
         run, _ = opened.load_run(run_id)
         recorded = opened.find_record(run.id, case_id)
     device = device or run.device
     require_device(device)
-    subject = _find_subject(run, device)
-    candidate = subject.load(device)
-    campaign = make_campaign(
-        subject.op, candidate, device, run.profile, rigorous=run.rigorous, constants=run.constants,
-        relate=relate, judge_alone=None if run.reference else judge_alone, repeats=run.repeats,
-    )  # fmt: skip
-    repeated = campaign.run_case(recorded.case, recorded.index)
-    return ReplayResult(run, recorded, repeated, candidate.source_digest != run.source_digest)
+    with ExitStack() as stack:
+        worker = (
+            stack.enter_context(WorkerCaller(device, hidden=hide(folder, run.target)))
+            if run.mode == WORKER
+            else None
+        )
+        subject = find_subject(run, device, worker)
+        loaded, caller = subject.load(device, worker)
+        campaign = make_campaign(
+            subject.op, loaded, device, run.profile, caller=caller, rigorous=run.rigorous,
+            constants=run.constants, relate=relate, judge_alone=None if run.reference else judge_alone,
+            repeats=run.repeats,
+        )  # fmt: skip
+        repeated = campaign.run_case(recorded.case, recorded.index)
+        printed = "" if worker is None else worker.printed
+    changed = subject.digest_source(loaded) != run.source_digest
+    return ReplayResult(run, recorded, repeated, changed, printed)
 
 
-def _find_subject(run: Run, device: str) -> Subject:
+def find_subject(run: Run, device: str, worker: WorkerCaller | None) -> Subject:
+    """What a run checked, found again.
+
+    Raises:
+        UsageError: kernel or op cannot be found, or the op changed.
+    """
     op_target = run.op_target.removeprefix(BACKWARD_OF)
     if op_target.startswith("object "):
         raise UsageError(
@@ -73,7 +92,7 @@ def _find_subject(run: Run, device: str) -> Subject:
         raise UsageError(
             f"run {run.id} checked {run.target}, a function that no module holds; nothing to import"
         )
-    subject = resolve(run.target, op_target, device, backward=op_target != run.op_target)
+    subject = resolve(run.target, op_target, device, op_target != run.op_target, worker)
     if subject.op.digest != run.op_digest:
         raise UsageError(
             f"op {run.op!r} has changed since run {run.id}: its schema, contract or reference differs"

@@ -69,7 +69,7 @@ class _Search:
 
 
 def _exception_type(verdict: Verdict) -> str:
-    return verdict.message.partition(":")[0]
+    return "" if verdict.kind else verdict.message.partition(":")[0]  # crashes have a kind
 
 
 def _passes(campaign: Campaign, case: Case, keep_layouts: bool) -> Iterator[Case]:

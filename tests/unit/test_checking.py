@@ -66,7 +66,8 @@ def test_a_kernel_is_called_as_often_as_asked_and_the_record_says_how_often() ->
     op = Op("third", {"x": "N"}, {"N": Dim(20, 30)}, lambda x: x / 3)
     for repeats in (1, 2, 5):
         calls.clear()
-        report = run(kernel, op, repeats=repeats, budget=4, value_classes=["uniform"], dtypes=["float32"])
+        report = run(kernel, op, repeats=repeats, budget=4, value_classes=["uniform"], dtypes=["float32"],
+                     without_guards=["stale"])  # fmt: skip
         assert len(calls) == 4 * repeats
         assert report.run.repeats == repeats
         assert Run.from_json(report.run.to_json()).repeats == repeats
@@ -81,7 +82,7 @@ def test_a_third_call_is_made_where_every_answer_is_exact() -> None:
         calls.append(1)
         return x * 2 if len(calls) % 3 else x * 2 + 1
 
-    report = run(kernel, budget=1)
+    report = run(kernel, budget=1, without_guards=["stale"])
     assert {record.verdict.kind for record in report.failures} == {"nondeterministic"}
     assert "call 3" in report.records[0].verdict.message
 

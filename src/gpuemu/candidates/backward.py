@@ -8,18 +8,17 @@ from typing import Any
 
 from gpuemu.errors import CandidateRefusedError
 from gpuemu.model.candidate import Candidate
-from gpuemu.model.op import Op
 
 
-def adapt(candidate: Candidate, op: Op, wanted: Sequence[str]) -> Candidate:
+def adapt(candidate: Candidate, inputs: Sequence[str], wanted: Sequence[str]) -> Candidate:
     """The backward of a candidate: `call(*inputs, *upstreams, **params)` gives the gradients by `wanted`.
 
     Args:
-        candidate: a kernel of `op` that torch's autograd can differentiate: of torch ops, or wrapped in a
+        candidate: a kernel that torch's autograd can differentiate: of torch ops, or wrapped in a
             `torch.autograd.Function`.
-        wanted: names of the inputs whose gradients are due, in the op's order.
+        inputs: the names of its op's inputs. wanted: those whose gradients are due, in the op's order.
     """
-    return replace(candidate, call=Backward(candidate, tuple(op.inputs), tuple(wanted)))
+    return replace(candidate, call=Backward(candidate, tuple(inputs), tuple(wanted)))
 
 
 class Backward:

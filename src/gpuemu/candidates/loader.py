@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import ModuleType
@@ -61,6 +61,17 @@ def tier_scope(device: str, candidate: Candidate | None = None) -> Callable[[], 
     from gpuemu.candidates import device_redirect
 
     return device_redirect.redirect_to_cpu
+
+
+def tier_watch(device: str, candidate: Candidate) -> Callable[[Any], AbstractContextManager[Any]]:
+    """Makes the context that watches a candidate's kernels run, of a `gpuemu.run.calling.Manner`."""
+    if candidate.kind != "triton":
+        return lambda _: nullcontext()
+    from gpuemu.candidates import triton_watch
+
+    if device != "cpu":
+        return lambda manner: triton_watch.watch_compiled(manner.launching)
+    return lambda manner: triton_watch.watch(manner.pattern, manner.launching)
 
 
 def read_blocks(text: str) -> tuple[int, ...]:
@@ -165,21 +176,30 @@ def check_call(candidate: Candidate, op: Op) -> None:
     Raises:
         UsageError: the function cannot take the op's inputs positionally and its parameters by name.
     """
+    check_arguments(candidate, op.name, op.inputs, op.params)
+
+
+def check_arguments(candidate: Candidate, op: str, inputs: Collection[str], params: Collection[str]) -> None:
+    """As `check_call`, of an op's name and the names of its inputs and parameters.
+
+    Raises:
+        UsageError: as `check_call`.
+    """
     try:
         signature = inspect.signature(candidate.call)
     except (TypeError, ValueError):
         return
     try:
-        signature.bind(*op.inputs, **{name: values[0] for name, values in op.params.items()})
+        signature.bind(*inputs, **dict.fromkeys(params))
     except TypeError as error:
-        inputs, params = ", ".join(op.inputs), "".join(f", {name}=…" for name in op.params)
+        shown = ", ".join(inputs) + "".join(f", {name}=…" for name in params)
         raise UsageError(
-            f"{candidate.name}{signature} cannot be called as op {op.name!r} calls it, "
-            f"{candidate.name}({inputs}{params}): {error}"
+            f"{candidate.name}{signature} cannot be called as op {op!r} calls it, "
+            f"{candidate.name}({shown}): {error}"
         ) from None
 
 
-def propose_ops(candidate: Candidate, ops: Iterator[Op]) -> list[str]:
+def propose_ops(candidate: Candidate, ops: Iterable[Op]) -> list[str]:
     """Names of ops whose call fits the candidate's signature, most similar name first."""
     import difflib
 

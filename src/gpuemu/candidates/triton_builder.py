@@ -18,6 +18,7 @@ from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
 
 from gpuemu.candidates import triton_libdevice, triton_memory
+from gpuemu.candidates.triton_guard import ArgumentPointer, LaunchGuard
 from gpuemu.candidates.triton_numbers import BFLOAT16, FLOAT32, FLOAT64, Array, fma
 from gpuemu.candidates.triton_types import Handle, convert, get_numpy_dtype, to_values
 from gpuemu.errors import CandidateRefusedError
@@ -42,6 +43,7 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
         self.options = interpreter.InterpreterOptions(sanitize_overflow=False)
         self.grid_idx = (0, 0, 0)
         self.grid_dim = (1, 1, 1)
+        self.guard: LaunchGuard | None = None  # of the launch that runs, if it is watched
         self.has_fill = False  # set by RepairedSemantic.load
         # Values of masked lanes of a load without `other`; Triton's interpreter gives zeros.
         self.fill_masked: Callable[[np.dtype[Any], tuple[int, ...]], Array] = lambda dtype, shape: np.zeros(
@@ -85,6 +87,10 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
 
     def ternary_op(self, lhs: Any, rhs: Any, other: Any, op: Any) -> Any:
         dtype = other.dtype.scalar
+        if isinstance(dtype, ArgumentPointer) and rhs.dtype.scalar is not dtype:
+            dtype = tl.pointer_type(
+                dtype.element_ty, dtype.address_space, dtype.const
+            )  # of two arguments: of none
         output = op(lhs.data, rhs.data, other.data)
         return Handle(output.astype(get_numpy_dtype(dtype), copy=False), dtype)
 
@@ -140,34 +146,99 @@ class RepairedBuilder(interpreter.InterpreterBuilder):  # type: ignore[misc]
 
     # memory
 
-    def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *_cache: Any) -> Any:
-        element = ptrs.get_element_ty()
+    def create_bitcast(self, src: Any, dst_type: Any) -> Any:
+        result = super().create_bitcast(src, dst_type)
+        if isinstance(src.dtype, ArgumentPointer) and isinstance(result.dtype, tl.pointer_type):
+            result.dtype = src.dtype.point_to(result.dtype.element_ty)
+        return result
+
+    def create_int_to_ptr(self, src: Any, dst_type: Any) -> Any:
+        if self.guard is not None:
+            self.guard.is_open = True
+        return super().create_bitcast(src, dst_type)
+
+    def _find_outside(self, action: str, pointer: Any, mask: Array) -> Array | None:
+        """Active lanes that no argument of a watched launch covers; they must not be touched."""
+        return None if self.guard is None else self.guard.find_outside(action, pointer, mask, self.grid_idx)
+
+    def _fill_masked(self, element: Any, mask: Array, shape: tuple[int, ...]) -> Array:
+        """Values of the masked lanes of a load without `other`."""
         dtype = get_numpy_dtype(element)
-        if other is not None:
-            fill = other.data
-        elif self.has_fill:  # RepairedSemantic: an `other` of 0 that Triton's `if other` took for none
-            fill = np.zeros(ptrs.data.shape, dtype)
-        else:
-            fill = self.fill_masked(dtype, ptrs.data.shape)
-        return Handle(triton_memory.load(ptrs.data, _array(mask), fill, dtype), element)
+        if self.has_fill:  # RepairedSemantic: an `other` of 0 that Triton's `if other` took for none
+            return np.zeros(shape, dtype)
+        if self.guard is not None:
+            return self.guard.fill_masked(element, mask, shape)
+        return self.fill_masked(dtype, shape)
+
+    def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *_cache: Any, **_hints: Any) -> Any:
+        element = ptrs.get_element_ty()
+        lanes = _array(mask)
+        fill = self._fill_masked(element, lanes, ptrs.data.shape) if other is None else other.data
+        outside = self._find_outside("reads", ptrs, lanes)
+        if outside is not None:
+            lanes = lanes & ~outside
+        loaded = Handle(triton_memory.load(ptrs.data, lanes, fill, get_numpy_dtype(element)), element)
+        if self.guard is not None and isinstance(element, tl.pointer_type):
+            self.guard.is_open = True  # a table of pointers
+        return self._poisoned(loaded, outside)
 
     def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *_cache: Any) -> None:
-        triton_memory.store(ptrs.data, value.data, _array(mask), get_numpy_dtype(ptrs.get_element_ty()))
+        lanes = _array(mask)
+        outside = self._find_outside("writes", ptrs, lanes)
+        if outside is not None:
+            lanes = lanes & ~outside
+        triton_memory.store(ptrs.data, value.data, lanes, get_numpy_dtype(ptrs.get_element_ty()))
 
     def create_atomic_rmw(self, operation: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+        outside = self._find_outside("updates", ptr, mask.data)
+        if outside is not None:
+            mask = Handle(mask.data & ~outside, tl.int1)
         if val.data.dtype in (BFLOAT16, np.dtype(np.float16)):
             name = str(operation).rsplit(".", maxsplit=1)[-1]
             old = triton_memory.update_half(name, ptr.data, val.data, mask.data)
-            return Handle(old, val.dtype.scalar)
-        return super().create_atomic_rmw(operation, ptr, val, mask, sem, scope)
+            return self._poisoned(Handle(old, val.dtype.scalar), outside)
+        result = super().create_atomic_rmw(operation, ptr, val, mask, sem, scope)
+        return self._poisoned(result, outside)
 
     def create_atomic_cas(self, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
+        outside = self._find_outside("updates", ptr, np.ones(ptr.data.shape, np.bool_))
+        if outside is None:
+            return self._compare_and_swap(ptr, cmp, val, sem, scope)
+        old = Handle(np.zeros(ptr.data.shape, cmp.data.dtype), cmp.dtype.scalar)
+        if not outside.all():
+            kept = ~outside
+            places, wanted, new = (Handle(x.data[kept], x.dtype.scalar) for x in (ptr, cmp, val))
+            old.data[kept] = self._compare_and_swap(places, wanted, new, sem, scope).data
+        return self._poisoned(old, outside)
+
+    def _compare_and_swap(self, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
         dtype = cmp.data.dtype
         if dtype.itemsize != 2:
             return super().create_atomic_cas(ptr, cmp, val, sem, scope)
         bits = [Handle(x.data.view(np.uint16), tl.uint16) for x in (cmp, val)]
         old = super().create_atomic_cas(ptr, bits[0], bits[1], sem, scope)
         return Handle(old.data.view(dtype), cmp.dtype.scalar)
+
+    def create_atomic_poll(self, ptr: Any, expected: Any, *rest: Any) -> Any:
+        outside = self._find_outside("reads", ptr, np.ones(ptr.data.shape, np.bool_))
+        if outside is None:
+            return super().create_atomic_poll(ptr, expected, *rest)
+        return Handle(np.zeros(ptr.data.shape, np.bool_), tl.int1)  # poison never matches: no use in waiting
+
+    def create_gather(self, src: Any, indices: Any, axis: int) -> Any:
+        if self.guard is None:
+            return super().create_gather(src, indices, axis)
+        # An index from a poisoned lane must not raise: on a device the lane is as undefined as its index.
+        outside = (indices.data < 0) | (indices.data >= src.data.shape[axis])
+        inside = Handle(np.where(outside, 0, indices.data), indices.dtype)
+        return self._poisoned(super().create_gather(src, inside, axis), outside)
+
+    def _poisoned(self, values: Any, lanes: Array | None) -> Any:
+        """`values` with poison in these lanes."""
+        if lanes is None or self.guard is None or not lanes.any():
+            return values
+        poison = self.guard.poison(values.dtype.scalar, values.data.shape)
+        return Handle(np.where(lanes, poison, values.data), values.dtype)
 
 
 def _array(mask: Any) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import triton
@@ -14,6 +14,7 @@ from triton.runtime.errors import InterpreterError
 from gpuemu.candidates import triton_language
 from gpuemu.candidates.triton_arguments import Parameter, bind, convert, read_parameters
 from gpuemu.candidates.triton_builder import BUILDER
+from gpuemu.candidates.triton_guard import AccessLog, Region, guard_launch
 from gpuemu.candidates.triton_source import rewrite
 from gpuemu.errors import GpuemuError
 
@@ -63,6 +64,29 @@ def count_programs() -> Iterator[ProgramCount]:
         _watchers[:] = [watcher for watcher in _watchers if watcher is not count]
 
 
+class LaunchWatch(Protocol):
+    """What watches launches (`triton_watch.Watch`)."""
+
+    log: AccessLog
+    launching: bool
+    launches: int
+    regions: Sequence[Region]
+
+
+_watch: LaunchWatch | None = None
+
+
+@contextmanager
+def watched_by(watch: LaunchWatch) -> Iterator[None]:
+    """Launches within the block are guarded and counted by `watch`, and by no other."""
+    global _watch  # noqa: PLW0603
+    before, _watch = _watch, watch
+    try:
+        yield
+    finally:
+        _watch = before
+
+
 def _record(kernel: str, grid: tuple[int, int, int]) -> None:
     global _programs  # noqa: PLW0603
     launch = Launch(kernel, grid)
@@ -94,6 +118,11 @@ def run_kernel(kernel: Any, grid: Any, hooks: Sequence[Callable[..., Any]], args
     Raises:
         InterpreterError: a program raised; its exception is the cause.
     """
+    watch = _watch
+    if watch is not None:
+        watch.launches += 1
+        if not watch.launching:
+            return
     for hook in hooks:
         hook(*args, **kwargs)
     bound = bind(kernel.fn, args, kwargs)
@@ -103,6 +132,8 @@ def run_kernel(kernel: Any, grid: Any, hooks: Sequence[Callable[..., Any]], args
         triton_language.enter_globals(kernel.fn.__globals__)
         with torch._C.DisableTorchFunction():  # the truth about tensors, whatever `device_redirect` says
             values = {p.name: convert(p, bound[p.name]) for p in _parameters(kernel)}
+            if watch is not None:
+                BUILDER.guard = guard_launch(watch.log, kernel.fn.__name__, bound, values, watch.regions)
         BUILDER.set_grid_dim(*sizes)
         try:
             function = rewrite(kernel.fn)
@@ -117,6 +148,8 @@ def run_kernel(kernel: Any, grid: Any, hooks: Sequence[Callable[..., Any]], args
             if triton.knobs.compilation.front_end_debugging:
                 raise
             raise InterpreterError(repr(error)) from error
+        finally:
+            BUILDER.guard = None
 
 
 def run_device_function(function: Any, /, *args: Any, **kwargs: Any) -> Any:

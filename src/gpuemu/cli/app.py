@@ -23,6 +23,7 @@ from gpuemu.errors import EXIT_INTERNAL, EXIT_PASSED, EXIT_USAGE
 VERBS = {
     "check": "Check a kernel: find inputs on which it is wrong.",
     "replay": "Repeat a recorded case: same input bytes, same verdict?",
+    "runs": "List the recorded runs, or show the cases of one.",
     "ops": "List the built-in ops, or show one; --corpus lists the kernels.",
     "calibrate": "Measure what known-correct kernels score on this device.",
     "study": "Run a study and show its figures.",

@@ -15,14 +15,17 @@ from gpuemu.config import Configuration, load_configuration
 from gpuemu.errors import GpuemuError
 from gpuemu.model.observation import REPEATS
 from gpuemu.model.op import LAYOUTS
+from gpuemu.model.record import INLINE, WORKER
 from gpuemu.model.value_class import DENSE_VALUE_CLASSES, VALUE_CLASSES
 from gpuemu.model.verdict import Flag, Status
+from gpuemu.run.guards import GUARDS
 
 if TYPE_CHECKING:
     from gpuemu.model.record import Record, Report
 
 DEFAULT_BUDGET = 64
 DEFAULT_STRATEGY = "covering"
+DEFAULT_TIMEOUT_S = 60.0
 # What a message calls an option's value, and the option.
 _CONFIGURED = {
     "dtype": "dtypes",
@@ -35,7 +38,8 @@ _CONFIGURED = {
 
 
 @click.command("check", epilog=f"Exit codes: {SUMMARY}.")
-@click.argument("target")
+@click.argument("target", required=False)
+@click.option("--resume", metavar="RUN", help='Finish this run ("latest", say) instead of starting one.')
 @click.option("--op", metavar="OP", help="A built-in op's name, or file.py::op for your own.")
 @click.option("--backward", is_flag=True,
               help="Check the gradients that TARGET's own backward pass gives.")  # fmt: skip
@@ -63,18 +67,41 @@ _CONFIGURED = {
               help="Judge by metamorphic relations alone where float64 cannot be afforded.")  # fmt: skip
 @click.option("--repeats", type=click.IntRange(1), default=REPEATS, show_default=True, metavar="N",
               help="Call the kernel N times on the inputs of each case; the calls must agree.")  # fmt: skip
+@click.option("--runner", type=click.Choice([WORKER, INLINE]), metavar="R",
+              help="worker (default): in a process that knows no answer; inline: in this one.")  # fmt: skip
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
+              help="How long the worker may take over a call (default 60).")  # fmt: skip
+@click.option("--no-guard", "without_guards", multiple=True, type=click.Choice(GUARDS), metavar="NAME",
+              help=f"Leave a guard out: {', '.join(GUARDS)}; may be repeated.")  # fmt: skip
+@click.option("--protect/--no-protect", default=True,
+              help="Use what the system offers against hostile kernels (default).")  # fmt: skip
 @click.option("--shrink/--no-shrink", default=True, help="Make the first failing case small (default).")
 @click.option("--store/--no-store", default=True, help="Keep a record of every case (default).")
 @click.option("--strict/--no-strict", default=None, help="Let suspicious and nan_semantics count as failures.")
 @click.option("--verbose", "-v", is_flag=True, help="Also list every case, the contract and the environment.")
 @options.output_options
-def command(target: str, as_json: bool, quiet: bool, verbose: bool, strict: bool | None, **flags: Any) -> int:
+def command(
+    target: str | None,
+    resume: str | None,
+    as_json: bool,
+    quiet: bool,
+    verbose: bool,
+    strict: bool | None,
+    **flags: Any,
+) -> int:
     """Check the kernel TARGET against an op over many cases.
 
     TARGET is a corpus name (`gpuemu ops --corpus`), file.py::function or package.module:function.
     """
     configuration = load_configuration(Path.cwd())
-    report = _check(target, configuration, flags, quiet=quiet)
+    if (target is None) == (resume is None):
+        raise click.UsageError("give a TARGET, or --resume RUN")
+    if resume is not None:
+        report = _resume(resume, configuration, flags, quiet=quiet)
+    else:
+        report = _check(str(target), configuration, flags, quiet=quiet)
+    if not quiet:
+        consoles.show_printed(report.printed)
     strict = bool(configuration.strict) if strict is None else strict
     code = exit_code(report, strict)
     if as_json:
@@ -108,6 +135,10 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
                 reference=flags["reference"],
                 audit=flags["audit"],
                 repeats=flags["repeats"],
+                runner=_first(flags["runner"], configuration.runner),
+                timeout_s=_first(flags["timeout_s"], configuration.timeout_s, DEFAULT_TIMEOUT_S),
+                without_guards=flags["without_guards"],
+                protect=flags["protect"],
                 store=store,
                 shrink=flags["shrink"],
                 progress=follow,
@@ -118,6 +149,18 @@ def _check(target: str, configuration: Configuration, flags: dict[str, Any], qui
             if _is_configured(error, configuration, flags):
                 raise type(error)(f"{configuration.source}: {error}") from error
             raise
+
+
+def _resume(run: str, configuration: Configuration, flags: dict[str, Any], quiet: bool) -> Report:
+    from gpuemu.resuming import resume
+
+    folder = configuration.store_path
+    with consoles.working("resuming", quiet) as advance:
+        follow = _Follow(advance)
+        try:
+            return resume(run, store=folder, shrink=flags["shrink"], protect=flags["protect"], progress=follow)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(follow.describe(folder)) from None
 
 
 def _is_configured(error: GpuemuError, configuration: Configuration, flags: dict[str, Any]) -> bool:

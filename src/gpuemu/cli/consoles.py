@@ -102,3 +102,9 @@ def _flush_buffers() -> None:
                 stream.flush()
     with suppress(OSError, TypeError, AttributeError):  # no C library by this way: Windows
         ctypes.CDLL(None).fflush(None)
+
+
+def show_printed(text: str) -> None:
+    """What a kernel printed, on stderr: results alone go to stdout."""
+    if text:
+        sys.stderr.write(text if text.endswith("\n") else text + "\n")

@@ -19,6 +19,7 @@ from gpuemu.errors import GpuemuError
 TRITON_MEND = "pip install 'gpuemu[triton]'"
 TORCH_MEND = "pip install 'torch>=2.6'"
 CUDA_TORCH_MEND = "install a CUDA build of torch: https://pytorch.org/get-started/locally"
+PROTECTIONS_MEND = "permit user namespaces and Landlock here; until then trust no kernel that you would not run"
 CHILD_TIMEOUT_S = 120.0
 
 
@@ -58,6 +59,7 @@ def diagnose(folder: Path) -> Diagnosis:
         check_matplotlib(),
         check_configuration(folder),
         check_store(folder),
+        check_protections(),
         cpu_tier,
         interpreter,
         check_cuda_tier(cuda),
@@ -203,6 +205,21 @@ def check_store(folder: Path) -> Item:
         mend = "set GPUEMU_STORE to a folder that you can write to, or use --no-store"
         return Item("store", "problem", f"{place} cannot be written: {error.strerror}", mend)
     return Item("store", "ok", str(place))
+
+
+def check_protections() -> Item:
+    """What would keep an untrusted kernel from the judge here, each tried, and why the rest would not."""
+    from gpuemu.run.sandbox import probe
+
+    report = probe()
+    active = ", ".join(report.active) or "none"
+    if not report.missing:
+        return Item("worker protections", "ok", active)
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in report.missing.items():
+        by_reason.setdefault(reason, []).append(name)
+    missing = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in by_reason.items())
+    return Item("worker protections", "problem", f"active: {active}; missing: {missing}", PROTECTIONS_MEND)
 
 
 def check_cpu_tier(needed: list[Item]) -> Item:

@@ -98,7 +98,7 @@ def _show_op(name: str, as_json: bool) -> None:
 
 
 def _find_op(name: str) -> Any:
-    from gpuemu.checking import find_op
+    from gpuemu.subject import find_op
 
     with consoles.working("importing", quiet=True):
         return find_op(name)[0]

@@ -26,6 +26,8 @@ def command(run: str, case: str, device: str | None, as_json: bool, quiet: bool)
     store = load_configuration(Path.cwd()).store_path
     with consoles.working("replaying", quiet):
         result = replay.replay(run, case, store, device)
+    if not quiet:
+        consoles.show_printed(result.printed)
     code = replay_exit_code(result.same_inputs, result.same_verdict)
     if as_json:
         print_json(

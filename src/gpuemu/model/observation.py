@@ -24,6 +24,14 @@ class CandidateException:
 
 
 @dataclass(frozen=True)
+class Crash:
+    """The candidate's process gave no answer. kind: `Kind`'s crash, hang, memory, output_size or protocol."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True)
 class GuardFinding:
     """A guard fired: its name and one sentence on what it saw."""
 
@@ -55,11 +63,14 @@ class Slice:
 
 @dataclass(frozen=True)
 class Observation:
-    """Outputs, or the exception that prevented them, with what the guards saw.
+    """Outputs, or the exception or crash that prevented them, with what the guards saw.
 
     outputs: tensors in the order returned. malformed: why the return value is not a tuple of tensors, if so.
     calls: how often the candidate was called on these inputs. repeats: outputs of further calls that differ
     from the first in some bit, by the number of the call (2 for the second).
+    fresh: outputs for other values in the same storage, where that was asked for. unfilled_loads: places in the
+    kernel that loaded masked lanes without a fill value. launches: of kernels in the first call, None where
+    nothing counts them. idle_outputs: outputs of a call whose launches were switched off.
     notes: what calling it left out, in plain sentences, for a failure's message.
     """
 
@@ -69,5 +80,10 @@ class Observation:
     findings: tuple[GuardFinding, ...] = ()
     calls: int = 1
     repeats: Mapping[int, tuple[torch.Tensor, ...]] = field(default_factory=dict)
+    fresh: tuple[torch.Tensor, ...] | None = None
+    unfilled_loads: tuple[str, ...] = ()
+    launches: int | None = None
+    idle_outputs: tuple[torch.Tensor, ...] | None = None
     duration_s: float = 0.0
     notes: tuple[str, ...] = ()
+    crash: Crash | None = None

@@ -14,6 +14,7 @@ from gpuemu.model.verdict import Adequacy, Fingerprint, Status, Verdict
 
 # Before an op's target: the run checked the kernel's own backward pass against the op's.
 BACKWARD_OF = "backward of "
+INLINE, WORKER = "inline", "worker"  # where a run's candidate was called
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,10 @@ class Run:
     """A campaign's header: what was checked, how, and where.
 
     op_target: how to find the op again (a built-in name or file.py::name, after `BACKWARD_OF` if the kernel's
-    own backward pass was checked). mode: "inline" runs share the
-    judge's process and say so. contract: every promise that the kernel was held to, defaults included.
+    own backward pass was checked). mode: `INLINE` runs share the judge's process and say so; of a `WORKER`,
+    protections are those in force. contract: every promise that the kernel was held to, defaults included.
     rigorous, repeats, constants: as in `gpuemu.campaign.Settings`. reference: whether one was evaluated.
+    request: what the plan was made from, with the guards and the time per call, so that it can be resumed.
     """
 
     id: str
@@ -74,12 +76,14 @@ class Run:
     profile: str | None
     started: str
     source_digest: str | None = None
-    mode: str = "inline"
+    mode: str = INLINE
+    protections: tuple[str, ...] = ()
     contract: Mapping[str, Any] = field(default_factory=dict)
     rigorous: bool = False
     repeats: int = REPEATS
     constants: Mapping[str, float] = field(default_factory=dict)
     reference: bool = True
+    request: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -99,6 +103,7 @@ class Run:
         fields = dict(document)
         fields["seed"] = int(fields["seed"])
         fields["notes"] = tuple(fields["notes"])
+        fields["protections"] = tuple(fields.get("protections", ()))
         return Run(**fields)
 
 
@@ -118,7 +123,8 @@ class Report:
     status: of the whole run. records: in plan order. minimal: shrunk first failure, if any. seconds: wall time.
     fingerprint: per dtype, the tightest arithmetic that the kernel shows in benign cases.
     drift: where it comes nearer to its bound than the controls of a calibration. audit: what other projects'
-    rules say of the same outputs, if that was asked for.
+    rules say of the same outputs, if that was asked for. printed: the end of what the kernel wrote to stdout
+    and stderr in its worker; no part of the document.
     """
 
     run: Run
@@ -131,6 +137,7 @@ class Report:
     fingerprint: Mapping[str, Fingerprint] = field(default_factory=dict)
     drift: tuple[Drift, ...] = ()
     audit: Audit | None = None
+    printed: str = field(default="", compare=False)
 
     @property
     def passed(self) -> bool:

@@ -22,7 +22,10 @@ class Status(StrEnum):
 
 
 class Kind(StrEnum):
-    """In what way a failing case is wrong; a guard's finding is "guard:NAME"."""
+    """In what way a failing case is wrong; a guard's finding is "guard:NAME".
+
+    The last five are kinds of the status `error`: the worker that ran the candidate gave no answer.
+    """
 
     VALUE = "value"
     PRECISION = "precision"
@@ -31,6 +34,11 @@ class Kind(StrEnum):
     SHAPE = "shape"
     DTYPE = "dtype"
     LAYOUT = "layout"
+    CRASH = "crash"  # it ended by a signal or an exit
+    HANG = "hang"  # no answer within the time allowed
+    MEMORY = "memory"  # it held more memory than allowed
+    OUTPUT_SIZE = "output_size"  # its outputs are larger than allowed
+    PROTOCOL = "protocol"  # what it sent is no answer
 
 
 class Flag(StrEnum):

@@ -45,6 +45,11 @@ def judge(
     if verdict is not None:
         return verdict
     verdict = _verdict_of_values(observation.outputs, expected, acceptance, contract, inputs)
+    if verdict.status is Status.FAIL and observation.unfilled_loads and not verdict.hint:
+        places = ", ".join(observation.unfilled_loads[:3])
+        verdict = replace(
+            verdict, hint=f"masked lanes are loaded without `other` at {places}: undefined on a GPU"
+        )
     if verdict.status is Status.FAIL and observation.notes:
         return replace(verdict, message="; ".join((*observation.notes, verdict.message)))
     return verdict
@@ -54,6 +59,9 @@ def judge_form(observation: Observation, expected: Expected) -> Verdict | None:
     """What can be said before any value is looked at; None where the values must decide."""
     if expected.problem is not None:
         return Verdict(Status.INVALID, message=expected.problem, profile=expected.profile)
+    if observation.crash is not None:
+        crash = observation.crash
+        return Verdict(Status.ERROR, crash.kind, crash.message, profile=expected.profile)
     if observation.exception is not None:
         return _verdict_of_exception(observation.exception, expected)
     if observation.malformed is not None:

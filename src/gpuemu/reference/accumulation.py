@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from gpuemu.reference.arithmetic import Arithmetic
-from gpuemu.reference.extent import Extent, extent_of
+from gpuemu.reference.extent import Extent, extent_of, is_positive, size_of
 from gpuemu.reference.lowest_bit import lowest_bit, may_share_lowest_bit
-from gpuemu.reference.pieces import in_pieces
+from gpuemu.reference.pieces import in_pieces, is_call_bound
 from gpuemu.reference.step import is_settled
 
 Tensor = torch.Tensor
@@ -35,6 +35,16 @@ def sum_over(x: Tensor, dims: list[int]) -> Tensor:
     return x.sum(dims, keepdim=True) if dims else x.clone()
 
 
+def size_over(x: Tensor, dims: list[int]) -> Tensor:
+    """The sum of magnitudes with the reduced dims kept."""
+    if is_positive(x):
+        return sum_over(x, dims)
+    if dims and is_call_bound(x) and not hasattr(x, "known_size"):
+        size: Tensor = torch.linalg.vector_norm(x, 1, dims, keepdim=True)
+        return size
+    return in_pieces(lambda x: sum_over(size_of(x), dims), x, dims, x)
+
+
 def sum_error(
     arithmetic: Arithmetic, value: Tensor, error: Tensor | None, dims: list[int], certified: bool = True
 ) -> Tensor | None:
@@ -43,7 +53,7 @@ def sum_error(
     Args:
         certified: whether sums below 2^(p - 1) quanta count as exact (rule 8).
     """
-    size = in_pieces(lambda x: sum_over(x.abs(), dims), value, dims, value)
+    size = size_over(value, dims)
     if size.numel() == 0:
         return None
     terms, limit, quanta = count(value, dims), -1.0, arithmetic.exact_quanta()
@@ -159,11 +169,23 @@ def mean_error(
     Args:
         result: the mean with the reduced dims kept.
     """
+    terms, u = count(value, dims), arithmetic.unit_roundoff
+    if terms and result.numel() and extent_of_sum(arithmetic, value, error, terms) is not None:
+        reach = result * terms if is_positive(result) else size_over(value, dims)
+        propagated = None if error is None else sum_over(error, dims)
+        if propagated is not None:
+            reach = reach + propagated
+        flush = reach.clamp(max=arithmetic.sum_underflow)  # of each term, over their number
+        # The rounding of a mean that is not negative can go with the sum's: it counts the errors once more.
+        merged = is_positive(result) and not arithmetic.is_coarse
+        share = flush.add_(reach, alpha=(arithmetic.sum_share(terms) + (u if merged else 0.0)) / terms)
+        if propagated is not None:
+            share.add_(propagated, alpha=1.0 / terms)
+        return share if merged else share.add_(size_of(result), alpha=u)
     total = sum_error(arithmetic, value, error, dims, certified=False)
     if total is None:  # no elements
         return torch.zeros_like(result)
-    share = (total / count(value, dims)).add_(result.abs(), alpha=arithmetic.unit_roundoff)
-    known = extent_of_sum(arithmetic, value, error, count(value, dims))
-    if known is not None or bool(share.max() < torch.inf):
+    share = (total / terms).add_(result.abs(), alpha=u)
+    if bool(share.max() < torch.inf):
         return share
     return torch.where(result.isfinite() | (total == torch.inf), share, 0.0)

@@ -111,11 +111,22 @@ class Bounded(torch.Tensor):
         if value.is_floating_point() and not self.value.is_floating_point():
             raise RuntimeError(f"a float result cannot be written in place into {self.value.dtype}")
         base = self if self.base is None else self.base
+        if base is self and value.dtype == self._value.dtype and value.stride() == self._value.stride():
+            self._replace(value, error, raw)
+            return
         base._own(with_error=error is not None)
         self.value.copy_(value)
         if self.error is not None:
             self.error.copy_(no_error(value) if error is None else error)
         base._raw = base._raw and raw
+
+    def _replace(self, value: torch.Tensor, error: torch.Tensor | None, raw: bool) -> None:
+        """Take over a whole result; others may hold its memory too, and views take their elements afresh."""
+        if error is not None and error.stride() != value.stride():
+            error = _laid_out(value).copy_(error)
+        self._value, self._error, self._owned = value, error, False
+        self._raw = self._raw and raw
+        self.generation += 1
 
     def _own(self, with_error: bool) -> None:
         """Give this base memory of its own, with an explicit error if one is to be written."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from gpuemu.reference.extent import size_of
+from gpuemu.reference.pieces import is_call_bound
 from gpuemu.reference.step import Step, is_lossy, is_settled
 
 Tensor = torch.Tensor
@@ -24,10 +26,12 @@ def certify(step: Step, error: Tensor) -> Tensor | None:
     # The significand's bits that do not fit, put behind those of 1.0: a float64 number that is 1 where there
     # are none. Floats are compared several times as fast as integers.
     excess = torch.bitwise_and(result.view(torch.int64), (1 << (53 - arithmetic.precision)) - 1)
+    if is_call_bound(result) and int(excess.min()) > 0:
+        return error
     beyond = excess.bitwise_or_(ONE).view(torch.float64)
     if float(beyond.amin()) > 1.0:
         return error
-    if float(result.abs().amin()) >= arithmetic.underflow:
+    if float(size_of(result).min()) >= arithmetic.underflow:
         lossy = beyond.sub_(1.0).ceil_()
         exact = float(lossy.amax()) == 0.0
     else:  # zeros, which are exact, and numbers that may be flushed, which are not

@@ -16,6 +16,12 @@ def scalar(number: float) -> torch.Tensor:
 
 
 @lru_cache(maxsize=1024)
+def both_signs(dims: int, device: torch.device) -> torch.Tensor:
+    """(1, -1) along a new first dim, before that many others. Never written to."""
+    return torch.tensor((1.0, -1.0), dtype=torch.float64, device=device).view(2, *(1,) * dims)
+
+
+@lru_cache(maxsize=1024)
 def number_tensor(number: float, device: torch.device | None = None) -> torch.Tensor:
     """As `scalar`, on a device, for where an operand must not be on another one. It remembers its number."""
     tensor = torch.full((), number, dtype=torch.float64, device=device or "cpu")

@@ -10,7 +10,8 @@ import torch
 
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.extent import Extent, extent_of, mark
+from gpuemu.reference.constants import scalar
+from gpuemu.reference.extent import Extent, extent_of, mark, size_of
 from gpuemu.reference.lowest_bit import lowest_bit, may_share_lowest_bit
 from gpuemu.reference.step import Operand, is_settled, to_operand
 from gpuemu.rounding import round_to
@@ -43,7 +44,7 @@ def contract(
     (value_a, error_a), (value_b, error_b) = permitted_operand(arithmetic, a), permitted_operand(arithmetic, b)
     value = function(value_a, value_b)
     extent = _extent(arithmetic, (value_a, error_a), (value_b, error_b), terms)
-    size_a, size_b = value_a.abs(), value_b.abs()
+    size_a, size_b = size_of(value_a), size_of(value_b)
     growth, flush = arithmetic.contraction_share(terms), terms * arithmetic.sum_underflow
     single = by_rows and (
         (error_a is None and has_single_entries(value_a, -1))
@@ -65,10 +66,11 @@ def contract(
         reach_b = size_b + error_b
         error = function(size_a, error_b.add(reach_b, alpha=growth))
         if error_a is not None:
-            error.add_(function(error_a, reach_b.mul_(1.0 + growth)))
+            error.add_(function(error_a, reach_b), alpha=1.0 + growth)
+        error.add_(flush)
     elif error_a is not None:
-        error = function(error_a.mul(1.0 + growth).add_(size_a, alpha=growth), size_b)
-    error.add_(flush)
+        error = function(torch.add(error_a, size_a, alpha=growth / (1.0 + growth)), size_b)
+        torch.add(scalar(flush), error, alpha=1.0 + growth, out=error)
     if extent is not None:
         mark(value, error, extent)
         return evaluation.make(value, error)
@@ -103,7 +105,9 @@ def permitted_operand(arithmetic: Arithmetic, operand: Any) -> tuple[Tensor, Ten
     computed = type(operand) is Bounded and not operand.raw
     if arithmetic.operand_rounding and computed:
         storage = arithmetic.storage
-        rounding = value.abs().mul_(storage.unit_roundoff).add_(storage.smallest_subnormal / 2.0)
+        rounding = torch.add(
+            scalar(storage.smallest_subnormal / 2.0), size_of(value), alpha=storage.unit_roundoff
+        )
         if error is None:
             rounding = torch.where(round_to(value, storage.name) == value, 0.0, rounding)
         if storage.max < arithmetic.overflow:
@@ -115,8 +119,8 @@ def permitted_operand(arithmetic: Arithmetic, operand: Any) -> tuple[Tensor, Ten
         elif bool(rounding.any()):
             error = rounding
     if arithmetic.tf32:
-        truncation = value.abs().mul_(arithmetic.tf32)
-        error = truncation if error is None else truncation.add_(error)
+        size = size_of(value)
+        error = size * arithmetic.tf32 if error is None else torch.add(error, size, alpha=arithmetic.tf32)
     return value, error
 
 
@@ -137,7 +141,7 @@ def _certify(arithmetic: Arithmetic, a: Tensor, b: Tensor, total: Tensor, growth
     if total.numel() == 0:
         return True
     if not may_share_lowest_bit(arithmetic.exact_quanta(contraction=True), total.amin(), a, b):
-        total.mul_(growth).add_(flush)
+        torch.add(scalar(flush), total, alpha=growth, out=total)
         return False
     quantum = lowest_bit(a) * lowest_bit(b)
     limit = quantum * arithmetic.exact_quanta(contraction=True) if quantum >= arithmetic.sum_underflow else -1.0

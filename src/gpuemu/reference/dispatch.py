@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -85,25 +86,43 @@ class Evaluation:
 
     def apply(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What `func` gives; every float tensor among the results is a bounded one."""
-        result = self._answer(func, args, kwargs)
-        if self.selections or func in SELECTORS:
+        # By identity: an overload's hash is worked out in Python, and overloads live as long as torch does.
+        route = ROUTES.get(id(func)) or find_route(func)
+        result = self._answer(route, func, args, kwargs)
+        if route.selects or self.selections:
             self.selections.observe(func, args, kwargs, result)
         return result
 
-    def _answer(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _answer(self, route: Route, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         call = Call(self, func, args, kwargs)
-        if func in FACTORIES:
-            return RULES[func](call)
-        if not _holds(args, _is_bounded) and not _holds(tuple(kwargs.values()), _is_bounded):
+        if not route.makes and not _holds(args, _is_bounded) and not _holds(kwargs.values(), _is_bounded):
             if _is_random(func):
                 refuse_random(call)
             result = func(*args, **kwargs)
             if func._schema.is_mutable or not _holds((result,), _is_float):
                 return result  # integers and bools, which are exact
-        found = RULES.get(func)
-        if found is None:
-            found = RULES[func] = resolve(func)
-        return found(call)
+        if route.rule is None:
+            route.rule = RULES[func] = resolve(func)
+        return route.rule(call)
+
+
+@dataclass
+class Route:
+    """What answers an overload: its rule, None until it is needed; and whether it makes or selects."""
+
+    func: Any
+    rule: Rule | None
+    makes: bool
+    selects: bool
+
+
+ROUTES: dict[int, Route] = {}
+
+
+def find_route(func: Any) -> Route:
+    """The route of an overload that has none yet. It keeps the overload alive, and so its identity."""
+    route = ROUTES[id(func)] = Route(func, RULES.get(func), func in FACTORIES, func in SELECTORS)
+    return route
 
 
 class FollowingMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -177,6 +196,7 @@ def make_in_place_rule(func: Any) -> Rule:
             )
         result = call.evaluation.apply(functional, call.args, call.kwargs)
         if type(result) is Bounded:
+            (result if result.base is None else result.base)._owned = False  # its memory may be taken over
             target.write(result.value, result.error, result.raw)
         else:
             target.write(result, None, raw=False)
@@ -197,7 +217,7 @@ def _is_float(argument: Any) -> bool:
     return isinstance(argument, torch.Tensor) and argument.is_floating_point()
 
 
-def _holds(arguments: tuple[Any, ...], test: Callable[[Any], bool]) -> bool:
+def _holds(arguments: Iterable[Any], test: Callable[[Any], bool]) -> bool:
     """Whether some argument, or an item of an argument that is a list, fulfils the test."""
     for argument in arguments:
         if isinstance(argument, (list, tuple)):

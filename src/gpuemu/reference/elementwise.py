@@ -7,16 +7,17 @@ whether that can happen (`foresight.py`); else the extremes of result and error 
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.careful import careful_error
 from gpuemu.reference.certificate import certify
-from gpuemu.reference.extent import Extent, mark, measure, to_numbers, union
+from gpuemu.reference.constants import both_signs
+from gpuemu.reference.extent import Extent, is_positive, mark, mark_positive, measure, to_numbers, union
 from gpuemu.reference.foresight import foresee
 from gpuemu.reference.pieces import Piece, cut, pieces
 from gpuemu.reference.step import (
@@ -53,12 +54,17 @@ def elementwise(
     arithmetic = evaluation.arithmetic
     values, errors = [value for value, _ in operands], [error for _, error in operands]
     result = function(*values)
+    positive = loss.positive == "always" or (loss.positive is not None and all(map(is_positive, values)))
+    if positive:
+        mark_positive(result)
     extent, widest = foresee(arithmetic, loss, operands)
     step = Step(arithmetic, values, errors, result, widest, extent)
     if not loss.units and step.is_exact:
         mark(result, None, extent)
         return Bounded(evaluation, result, None, raw)
     error = error_of(step, function, loss, propagate)
+    if loss.pole and step.extent is None:  # which at -0 may have been met
+        mark_positive(result, False)
     mark(result, error, step.extent)
     return Bounded(evaluation, result, error)
 
@@ -113,48 +119,64 @@ def _error_of_piece(
                 return None
         if settled or _settle(step, error, loss):
             return error
-    elif _has_known_operands(step):
-        error = _propagated(step, loss, propagate or corners_of(function), out)
-        if error is not None:
-            if step.extent is not None or (not loss.partial and _settle_by_error(step, error, loss)):
-                return error
-            if _settle(step, error, loss):
-                return error
+    else:
+        error = _propagated(step, function, loss, propagate, out)
+        if error is not None and _is_settled(step, error, loss):
+            return error
     step.extent = None
     return careful_error(step, function, loss)
 
 
-def _has_known_operands(step: Step) -> bool:
-    """Whether no operand may be any number or NaN: a bounded function of such a one may be NaN too."""
-    if step.extent is not None or step.widest is not None:  # foreseen from operands that are all finite
-        return True
-    explicit = [error for error in step.errors if error is not None and error.numel()]
-    return all(largest < math.inf for largest in to_numbers([error.amax() for error in explicit]))
-
-
-def _propagated(step: Step, loss: Loss, propagate: Propagate, out: Tensor | None) -> Tensor | None:
+def _propagated(
+    step: Step, function: Function, loss: Loss, propagate: Propagate | None, out: Tensor | None
+) -> Tensor | None:
     """The op's own error and what its operands' add; None where the closed form does not hold."""
+    followed = step
+    if loss.perturbed:
+        followed = step.perturbed() if not loss.partial or step.widest is None else step
+        if not followed.is_within(sys.float_info.max):
+            return None
+    elif step.extent is None and step.widest is None:
+        # No operand may be any number or NaN: a bounded function of such a one may be NaN too.
+        step.demand_known()
     if loss.partial:
+        step.widest, followed = followed.widest, step
         error = torch.empty_like(step.result) if out is None else out
-        if loss.perturbed and step.widest is None:
-            step.widest = step.perturbed().widest
+    elif propagate is None and not loss.units:
+        return deviation_of(function, step, out)
     else:
-        step = step.perturbed() if loss.perturbed else step
-        error = own_error(step, loss, out)
-    if loss.dip and not step.is_within(WIDE):
+        error = own_error(followed, loss, out)
+    if loss.dip and not followed.is_within(WIDE):
         return None
-    if not propagate(step, error):
+    if not (propagate or corners_of(function))(followed, error):
         return None
+    step.demands += followed.demands if followed is not step else []
     if step.arithmetic.is_coarse:  # what is rounded is the result with its error
         error.mul_(1.0 + loss.units * step.arithmetic.unit_roundoff)
     return error
+
+
+def _is_settled(step: Step, error: Tensor, loss: Loss) -> bool:
+    """Whether the closed form's demands are met, and result and error in range; in one look if possible."""
+    if step.extent is None and not loss.partial and loss.units and error.numel():
+        largest, *numbers = to_numbers([error.max(), *(number for number, _, _ in step.demands)])
+        in_range = _settle_within(step, largest, loss)
+    else:
+        numbers, in_range = to_numbers([number for number, _, _ in step.demands]), step.extent is not None
+    for number, (_, least, most) in zip(numbers, step.demands, strict=True):
+        if not least <= number <= most:
+            return False
+    return in_range or _settle(step, error, loss)
 
 
 def _settle_by_error(step: Step, error: Tensor, loss: Loss) -> bool:
     """Whether the result must be in range, since its error, at least units * u * |result|, is small."""
     if not loss.units or error.numel() == 0:
         return False
-    largest = float(error.amax())
+    return _settle_within(step, float(error.max()), loss)
+
+
+def _settle_within(step: Step, largest: float, loss: Loss) -> bool:
     reach = largest * (1.0 + 1.0 / (loss.units * step.arithmetic.unit_roundoff))
     if not reach * loss.headroom <= step.arithmetic.overflow:
         return False
@@ -175,14 +197,7 @@ def corners_of(function: Function) -> Propagate:
     """Propagation by two-sided evaluation: exact for functions monotone in each argument (rule 2)."""
 
     def propagate(step: Step, error: Tensor) -> bool:
-        uncertain = [i for i, e in enumerate(step.errors) if e is not None]
-        if len(uncertain) == 1:
-            error.add_(_one_sided(function, step, uncertain[0]))
-            return True
-        deviation: Tensor | None = None
-        for corner in corner_values(function, step.values, step.errors):
-            distance = corner.sub_(step.result).abs_()
-            deviation = distance if deviation is None else torch.maximum(deviation, distance, out=deviation)
+        deviation = deviation_of(function, step)
         if deviation is not None:
             error.add_(deviation)
         return True
@@ -190,16 +205,25 @@ def corners_of(function: Function) -> Propagate:
     return propagate
 
 
-def _one_sided(function: Function, step: Step, uncertain: int) -> Tensor:
+def deviation_of(function: Function, step: Step, out: Tensor | None = None) -> Tensor | None:
+    """The largest distance of the function at the corners from the result; None if all operands are exact."""
+    uncertain = [i for i, e in enumerate(step.errors) if e is not None]
+    if len(uncertain) == 1:
+        return _one_sided(function, step, uncertain[0], out)
+    deviation: Tensor | None = None
+    for corner in corner_values(function, step.values, step.errors) if uncertain else ():
+        distance = corner.sub_(step.result).abs_()
+        deviation = distance if deviation is None else torch.maximum(deviation, distance, out=deviation)
+    return deviation
+
+
+def _one_sided(function: Function, step: Step, uncertain: int, out: Tensor | None = None) -> Tensor:
     """The deviation at the two ends of the only uncertain operand's interval, in one call of the function."""
-    value: Any = step.values[uncertain]
-    reach: Any = step.errors[uncertain]
-    if isinstance(value, Tensor):
-        ends = value.new_empty(2, *(1,) * (step.result.dim() - value.dim()), *value.shape)
-        torch.add(value, reach, out=ends[0].view(value.shape))
-        torch.sub(value, reach, out=ends[1].view(value.shape))
-    else:
-        ends = torch.stack((value + reach, value - reach)).view(2, *(1,) * step.result.dim())
+    value, reach, dims = step.values[uncertain], step.errors[uncertain], step.result.dim()
+    if reach is None:
+        raise TypeError("an exact operand has no interval")
+    signs = both_signs(dims, reach.device)
+    ends = torch.addcmul(value, signs, reach) if isinstance(value, Tensor) else signs * reach + value
     values = [ends if i == uncertain else v for i, v in enumerate(step.values)]
-    distances = function(*values).sub_(step.result).abs_()
-    return torch.maximum(distances[0], distances[1])
+    above, below = function(*values).sub_(step.result).abs_().unbind(0)
+    return torch.maximum(above, below, out=out)

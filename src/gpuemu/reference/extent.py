@@ -13,6 +13,8 @@ from typing import Any
 
 import torch
 
+from gpuemu.reference.pieces import is_call_bound
+
 Tensor = torch.Tensor
 
 
@@ -40,10 +42,44 @@ def extent_of(value: Any, error: Tensor | None) -> Extent | None:
     return Extent(reach, off) if reach < math.inf else None
 
 
+def mark_positive(value: Tensor, positive: bool = True) -> None:
+    """Note that no element is negative, until one is written; or that this is not known."""
+    if not value.is_inference():
+        value.known_positive = value._version if positive else None  # type: ignore[attr-defined]
+
+
+def is_positive(value: Any) -> bool:
+    """Whether no element of a tensor, or no number, is known to be negative; some may be NaN."""
+    if isinstance(value, Tensor):
+        known = getattr(value, "known_positive", None)
+        return known is not None and bool(known == value._version)
+    return bool(value >= 0)
+
+
+def size_of(value: Tensor, out: Tensor | None = None) -> Tensor:
+    """|x|, not to be written to where it `is_shared`: remembered where calls cost more than memory does."""
+    if is_positive(value):
+        return value
+    if not is_shared(value):
+        return torch.abs(value, out=out)
+    known = getattr(value, "known_size", None)
+    if known is None or known[0] != value._version:
+        known = value.known_size = (value._version, value.abs())  # type: ignore[attr-defined]
+    size: Tensor = known[1]
+    return size
+
+
+def is_shared(value: Tensor) -> bool:
+    """Whether `size_of` gives a tensor that others may hold as well."""
+    return is_positive(value) or (is_call_bound(value) and not value.is_inference())
+
+
 def carry(value: Tensor, error: Tensor | None, moved: Tensor, moved_error: Tensor | None) -> None:
     """Note for moved or selected elements what is known of all."""
     if moved is not value:
         mark(moved, moved_error, extent_of(value, error))
+        if is_positive(value):
+            mark_positive(moved)
 
 
 def measure(value: Tensor, error: Tensor | None) -> Extent | None:

@@ -22,21 +22,25 @@ def foresee(
     With |x_i| + e_i <= M_i and |f|, |df/dx_i| at most F, F_i there: no |f| exceeds F, and no error exceeds
     2 sum F_i E_i + own, with E_i the operands' errors with their perturbation, own as `own_error` for F and M.
     """
-    extents = [extent_of(*operand) for operand in operands]
-    known = [extent for extent in extents if extent is not None]
-    if len(known) < len(extents):
-        return None, None
     more = 2.0 * arithmetic.unit_roundoff if loss.perturbed else 0.0
-    errors = [(extent.error + more * extent.reach) * SLACK for extent in known]
+    reaches, errors = [], []
+    for value, error_of_value in operands:
+        extent = extent_of(value, error_of_value)
+        if extent is None:
+            return None, None
+        reaches.append(extent.reach * (1.0 + more) * SLACK)
+        errors.append((extent.error + more * extent.reach) * SLACK)
     widest = max(errors)
     if loss.growth is None:
         return None, widest
-    reaches = [extent.reach * (1.0 + more) * SLACK for extent in known]
     try:
         largest, slopes = loss.growth(*reaches)
     except OverflowError:
         return None, widest
-    error = FORM_FACTOR * sum(slope * e for slope, e in zip(slopes, errors, strict=True) if e)
+    error = 0.0
+    for slope, e in zip(slopes, errors, strict=True):
+        if e:  # a slope may be infinite
+            error += FORM_FACTOR * slope * e
     if loss.units:
         error = _with_rounding(arithmetic, loss, error, largest, reaches)
     if loss.dip and widest > WIDE:
@@ -51,6 +55,8 @@ def _with_rounding(
     arithmetic: Arithmetic, loss: Loss, error: float, largest: float, reaches: Sequence[float]
 ) -> float:
     units = max(loss.units, arithmetic.function_units) if loss.perturbed else loss.units
-    size = max(largest, loss.floor, *(reaches if loss.scale != "result" else (0.0,)))
+    size = max(largest, loss.floor)
+    if loss.scale != "result":
+        size = max(size, *reaches)
     own = units * arithmetic.unit_roundoff * size + arithmetic.underflow * (1e5 + sum(reaches))
     return (error + own) * (1.0 + units * arithmetic.unit_roundoff)

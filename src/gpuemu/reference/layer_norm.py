@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import torch
 
+from gpuemu.reference.accumulation import size_over
 from gpuemu.reference.arithmetic import Arithmetic
-from gpuemu.reference.constants import scalar
+from gpuemu.reference.constants import number_tensor, scalar
 from gpuemu.reference.extent import Extent
 from gpuemu.reference.pieces import cut, pieces
 
 Tensor = torch.Tensor
+NEGLIGIBLE = 1e-6
 SLACK = 1.0 + 2.0**-40  # float64's own roundings
 
 
@@ -40,36 +42,27 @@ class Rows:
         return self.x.shape[1]
 
     def moments(self) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-        """|y|; per row r mean |x|, mean |y| (None without a mean), r mean e, r mean(|y| e), r^2 mean e^2."""
+        """|y|; sums per row of |x| and |y| (None without a mean), and of e, |y| e and e^2 (None if exact)."""
         size = torch.empty_like(self.value)
         sums: list[list[Tensor]] = []
         for piece in pieces(self.x, (1,)) or ((0, 0, self.x.shape[0]),):
             x, error, value, part = (cut(t, 2, piece) for t in (self.x, self.error, self.value, size))
             torch.abs(value, out=part)
-            found = [] if self.mean is None else [x.abs().sum(1, keepdim=True), part.sum(1, keepdim=True)]
+            found = [] if self.mean is None else [size_over(x, [1]), part.sum(1, keepdim=True)]
             if error is not None:
                 found.append(error.sum(1, keepdim=True))
                 found += [torch.linalg.vecdot(t, error).unsqueeze(1) for t in (part, error)]
             sums.append(found)
-        whole = [torch.cat(each).div_(self.terms) for each in zip(*sums, strict=True)]
-        absolute, deviation = (None, None) if self.mean is None else (whole[0].mul_(self.inverse), whole[1])
-        if self.error is None:
-            return size, (absolute, deviation, None, None, None)
-        mean, product, square = whole[-3:]
-        return size, (
-            absolute,
-            deviation,
-            mean.mul_(self.inverse),
-            product.mul_(self.inverse),
-            square.mul_(self.inverse).mul_(self.inverse),
-        )
+        whole = [each[0] if len(each) == 1 else torch.cat(each) for each in zip(*sums, strict=True)]
+        absolute, deviation = (None, None) if self.mean is None else whole[:2]
+        return size, (absolute, deviation, *((None, None, None) if self.error is None else whole[-3:]))
 
 
 @dataclass(frozen=True)
 class RowError:
     """The value's error, |y| slope + shift + (1 + h) r e, and what can leave the range, per row.
 
-    q, t: the relative error of s^2 and the least that is left of it. absolute: r mean |x|.
+    t: the least that is left of s^2, relative to it. q: its relative error. largest: sum |x|, or more.
     """
 
     slope: Tensor
@@ -77,7 +70,7 @@ class RowError:
     h: Tensor
     q: Tensor
     t: Tensor
-    absolute: Tensor
+    largest: Tensor
 
 
 @dataclass(frozen=True)
@@ -103,27 +96,28 @@ def layer_norm_error(arithmetic: Arithmetic, rows: Rows) -> NormError | None:
     e_y = |d| (e_r + u r) + (r + e_r) e_d + omega = |y| (h + u + u (1 + h)) + (1 + h) r (e + c) + omega
     """
     u, omega, growth = arithmetic.unit_roundoff, arithmetic.underflow, arithmetic.sum_share(rows.terms)
-    mean = rows.mean
+    mean, terms = rows.mean, rows.terms
     size, (absolute, deviation, e, ye, ee) = rows.moments()
     if mean is None or absolute is None or deviation is None:
         raise ValueError("a layer norm has a mean")
     inverse, eps, constant = rows.inverse, rows.eps, arithmetic.constant_error(rows.eps)
-    offset = mean.abs().mul_(inverse)
-    flush = inverse * omega
-    mean_error = torch.add(flush, absolute, alpha=growth).add_(offset, alpha=u)
+    offset = mean.abs()
+    mean_error = torch.add(scalar(2.0 * omega), absolute, alpha=growth / terms)
     if e is not None:
-        mean_error.add_(e, alpha=1.0 + growth)
-    c = (mean_error + flush).add_(offset, alpha=u)
-    # r^2 mean(2|d| e_d + e_d^2), without u (2 + u) v, which belongs to the terms in v = s^2 - eps below.
-    p = torch.add(c, deviation, alpha=2.0 + 2.0 * u).mul_(c)
-    if e is not None and ye is not None and ee is not None:
-        p.add_(ye, alpha=2.0 + 2.0 * u).addcmul_(c, e, value=2.0).add_(ee)
-    share = u * (2.0 + u) * (1.0 + growth + 2.0 * u) + growth + 2.0 * u
+        mean_error.add_(e, alpha=(1.0 + growth) / terms)
+    c = torch.add(mean_error, offset, alpha=2.0 * u).mul_(inverse)  # r c, with the flush of e_mean
+    mean_error.add_(offset, alpha=u)
     squared = inverse.square()
+    # r^2 mean(2|d| e_d + e_d^2), without u (2 + u) v, which belongs to the terms in v = s^2 - eps below.
+    p = torch.add(c, deviation, alpha=(2.0 + 2.0 * u) / terms).mul_(c)
+    if e is not None and ye is not None and ee is not None:
+        p.addcmul_(ye, inverse, value=(2.0 + 2.0 * u) / terms).addcmul_(ee, squared, value=1.0 / terms)
+        p.addcmul_(c, e * inverse, value=2.0 / terms)
+    share = u * (2.0 + u) * (1.0 + growth + 2.0 * u) + growth + 2.0 * u
     q = torch.add(scalar((share + u) * SLACK), squared, alpha=3.0 * omega + constant - share * eps)
     q.add_(p, alpha=1.0 + growth + 2.0 * u)
     t = torch.maximum(1.0 - q, squared.mul_(eps * (1.0 - 2.0 * u)))
-    h = _root_error(arithmetic, t, inverse)
+    h = _root_error(arithmetic, rows, t)
     slope = torch.add(scalar(2.0 * u), h, alpha=1.0 + u)
     shift = torch.addcmul(c, c, h).add_(omega)
     return _finish(arithmetic, rows, size, RowError(slope, shift, h, q, t, absolute), mean_error)
@@ -140,22 +134,26 @@ def rms_norm_error(arithmetic: Arithmetic, rows: Rows) -> NormError | None:
     """
     u, omega, growth = arithmetic.unit_roundoff, arithmetic.underflow, arithmetic.sum_share(rows.terms)
     inverse, constant = rows.inverse, arithmetic.constant_error(rows.eps)
-    size, (_, _, _, xe, ee) = rows.moments()
+    size, (_, _, _, ye, ee) = rows.moments()
     share = 4.0 * u * (1.0 + growth) + growth + u
     more = omega * (3.0 + growth) + constant - share * rows.eps
-    q = torch.add(scalar((share + u) * SLACK), inverse.square(), alpha=more)
-    if xe is not None and ee is not None:
-        q.add_(xe.mul_(2.0).add_(ee), alpha=(1.0 + growth) * SLACK)
+    squared = inverse.square()
+    q = torch.add(scalar((share + u) * SLACK), squared, alpha=more)
+    if ye is not None and ee is not None:
+        factor = (1.0 + growth) * SLACK / rows.terms
+        q.addcmul_(ye, inverse, value=2.0 * factor).addcmul_(ee, squared, value=factor)
     t = 1.0 - q
-    h = _root_error(arithmetic, t, inverse)
-    shift = torch.full_like(h, omega)
-    return _finish(arithmetic, rows, size, RowError(h + u, shift, h, q, t, rows.inverse * rows.extent.reach))
+    h = _root_error(arithmetic, rows, t)
+    shift, largest = (number_tensor(x, h.device) for x in (omega, rows.terms * rows.extent.reach))
+    return _finish(arithmetic, rows, size, RowError(h + u, shift, h, q, t, largest))
 
 
-def _root_error(arithmetic: Arithmetic, t: Tensor, inverse: Tensor) -> Tensor:
-    """The relative error of 1 / sqrt(s) at s t instead of s, and its own; NaN for t < 0."""
+def _root_error(arithmetic: Arithmetic, rows: Rows, t: Tensor) -> Tensor:
+    """The relative error of 1 / s at s^2 t instead of s^2, and its own; NaN for t < 0."""
+    own, flush = 4.0 * arithmetic.unit_roundoff, arithmetic.underflow
+    most = flush * math.hypot(rows.extent.reach, math.sqrt(rows.eps)) * SLACK  # the variance is at most M^2
     h = (1.0 - t).div_(t.sqrt().add_(t))
-    return h.add_(4.0 * arithmetic.unit_roundoff).add_(arithmetic.underflow / inverse)
+    return h.add_(own + most) if most < NEGLIGIBLE * own else h.add_(own).add_(flush / rows.inverse)
 
 
 def _finish(
@@ -177,9 +175,7 @@ def _finish(
         torch.addcmul(shift, part, slope, out=part)
         if error is not None:
             part.addcmul_(error, factor)
-    return NormError(
-        size, None if mean_error is None else mean_error / rows.inverse, row.h * rows.inverse, extent
-    )
+    return NormError(size, mean_error, row.h * rows.inverse, extent)
 
 
 def _foresee(arithmetic: Arithmetic, rows: Rows) -> Extent | None:
@@ -215,7 +211,7 @@ def _foresee(arithmetic: Arithmetic, rows: Rows) -> Extent | None:
 def _look(arithmetic: Arithmetic, rows: Rows, row: RowError) -> Extent | None:
     """As `_foresee`, by the rows' own numbers."""
     squared, omega = rows.inverse.square(), arithmetic.underflow
-    sums = torch.maximum(row.absolute / rows.inverse, (1.0 + row.q).div_(squared)).mul_(rows.terms)
+    sums = torch.maximum(row.largest, (1.0 + row.q).div_(squared).mul_(rows.terms))
     ends = [
         sums.amax(),
         (row.t / squared).amin(),

@@ -13,8 +13,16 @@ PIECE_ELEMENTS = 1 << 15
 # Beyond this many threads a piece does not grow: the caches that they share would overflow.
 MOST_THREADS = 16
 
+# Up to this many elements a call costs more than the work that it does.
+FEW_ELEMENTS = 1 << 12
+
 # A dim, where the piece starts along it, and its length.
 Piece = tuple[int, int, int]
+
+
+def is_call_bound(like: torch.Tensor) -> bool:
+    """Whether the number of calls decides what work on a tensor costs, as it does on a device."""
+    return like.is_cuda or like.numel() <= FEW_ELEMENTS
 
 
 def pieces(like: torch.Tensor, whole: Collection[int] = ()) -> Iterator[Piece] | None:

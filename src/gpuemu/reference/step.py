@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +14,7 @@ import torch
 from gpuemu.reference.arithmetic import Arithmetic
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.constants import number_tensor, scalar
-from gpuemu.reference.extent import Extent, measure
+from gpuemu.reference.extent import Extent, extent_of, is_positive, is_shared, measure, size_of, to_numbers
 
 Tensor = torch.Tensor
 # A number or tensor, and its error (None: exact).
@@ -46,6 +48,7 @@ class Loss:
     element; it adds the perturbation itself.
     growth: bounds of result and slopes by the operands' magnitudes, which make looking at extremes needless.
     ceiling: the result's magnitude never exceeds this.
+    positive: no result is negative, always or if no operand is.
     """
 
     units: float = 0.0
@@ -62,6 +65,7 @@ class Loss:
     partial: bool = False
     growth: Growth | None = None
     ceiling: float = float("inf")
+    positive: Literal["always", "with operands"] | None = None
 
 
 EXACT = Loss()
@@ -72,10 +76,11 @@ class Step:
 
     widest: largest error of an operand, NaN if one is NaN; only known once the operands are perturbed, or
     foreseen from the operands' extents (then perturbation included). extent: that of the result, if it is known
-    to be in range.
+    to be in range. demands: what a closed form takes for granted, to be looked at when the result is: a tensor
+    of one element, the least and the most it must be.
     """
 
-    __slots__ = ("arithmetic", "errors", "extent", "result", "values", "widest")
+    __slots__ = ("arithmetic", "demands", "errors", "extent", "result", "values", "widest")
 
     def __init__(
         self,
@@ -92,6 +97,17 @@ class Step:
         self.result = result
         self.widest = widest
         self.extent = extent
+        self.demands: list[tuple[Tensor, float, float]] = []
+
+    def demand(self, values: Tensor, least: float) -> None:
+        """Take for granted that no element is less, or NaN."""
+        if values.numel():
+            self.demands.append((values.min(), least, math.inf))
+
+    def demand_known(self) -> None:
+        """Take for granted that no operand may be any number or NaN."""
+        known = [error for error in self.errors if error is not None and error.numel()]
+        self.demands += [(error.max(), -math.inf, sys.float_info.max) for error in known]
 
     @property
     def is_exact(self) -> bool:
@@ -103,22 +119,20 @@ class Step:
 
     def perturbed(self) -> Step:
         """The step with 2u|x| added to the operands' errors, which a closed form may overwrite (rule 4)."""
-        errors: list[Tensor | None] = []
-        widest = 0.0
-        for value, error in zip(self.values, self.errors, strict=True):
-            more = perturbation(self.arithmetic, value, error)
-            errors.append(more)
-            if self.widest is None:
-                largest = float(more.amax()) if more.numel() else 0.0
-                widest = widest if largest <= widest else largest  # takes a NaN over
-        widest = widest if self.widest is None else self.widest
+        pairs = zip(self.values, self.errors, strict=True)
+        errors = [perturbation(self.arithmetic, value, error) for value, error in pairs]
+        widest = self.widest
+        if widest is None:
+            largest = to_numbers([error.max() for error in errors if error.numel()])
+            widest = math.nan if any(map(math.isnan, largest)) else max(largest, default=0.0)
         return Step(self.arithmetic, self.values, errors, self.result, widest, self.extent)
 
 
 def perturbation(arithmetic: Arithmetic, value: Tensor, error: Tensor | None) -> Tensor:
     """e + 2u|x|: a new tensor."""
-    more = value.abs().mul_(2.0 * arithmetic.unit_roundoff)
-    return more if error is None else more.add_(error)
+    size, more = size_of(value), 2.0 * arithmetic.unit_roundoff
+    out = None if is_shared(value) else size
+    return torch.mul(size, more, out=out) if error is None else torch.add(error, size, alpha=more, out=out)
 
 
 # Adds the propagated operand errors to a buffer of the result's shape; false if its formula does not hold here.
@@ -156,38 +170,51 @@ def is_lossy(step: Step) -> Tensor:
 
 
 def magnitude(argument: Any) -> Any:
-    """|x| of a tensor (a new one) or number."""
-    return argument.abs() if isinstance(argument, Tensor) else abs(argument)
+    """|x| of a tensor, not to be written to, or of a number."""
+    return size_of(argument) if isinstance(argument, Tensor) else abs(argument)
 
 
 def own_error(step: Step, loss: Loss, out: Tensor | None = None) -> Tensor:
     """The op's own rounding and flush to zero: a new tensor of the result's shape, or `out` of that shape."""
     result = step.result
-    out = torch.empty_like(result) if out is None else out
     if not loss.units:
-        return out.zero_()
+        return torch.zeros_like(result) if out is None else out.zero_()
     arithmetic, values = step.arithmetic, step.values
     # Only rule 4's functions perturb their arguments: those that fast-math approximates.
     units = max(loss.units, arithmetic.function_units) if loss.perturbed else loss.units
     share, omega = units * arithmetic.unit_roundoff, arithmetic.underflow
     flush = omega * (1.0 + LARGEST_SCALED_FLUSH) if loss.perturbed and loss.floor else omega
     if loss.ceiling <= loss.floor and loss.scale == "result":
-        return out.fill_(share * loss.floor + flush)
-    size: Any = values[0] if loss.scale == "argument" else result
-    error = torch.abs(size, out=out) if size.shape == out.shape else out.copy_(size.abs())
+        return (torch.empty_like(result) if out is None else out).fill_(share * loss.floor + flush)
+    scale: Any = values[0] if loss.scale == "argument" else result
+    size = size_of(scale, out if scale.shape == result.shape else None)
+    if out is None and not is_shared(scale):
+        out = size
     if loss.floor:
-        error.clamp_(min=loss.floor)
-    for operand in values if loss.scale == "operands" else ():
+        size = out = torch.clamp(size, min=loss.floor, out=out)
+    # A sum of operands that are not negative is no smaller than any of them.
+    for operand in values if loss.scale == "operands" and not is_positive(result) else ():
         if isinstance(operand, Tensor):
-            torch.maximum(error, operand.abs(), out=error)
+            size = out = torch.maximum(size, size_of(operand), out=out)
         else:
-            error.clamp_(min=abs(operand))
-    torch.add(scalar(flush), error, alpha=share, out=error)
+            size = out = torch.clamp(size, min=abs(operand), out=out)
+    error = torch.add(scalar(flush), size, alpha=share, out=out)
     if loss.perturbed and not loss.floor:  # beside a floor the largest such flush is nothing
         add_scaled_flush(step, error)
-    elif loss.divides and isinstance(values[0], Tensor):
-        error.add_(values[0].abs(), alpha=omega)
+    elif loss.divides and isinstance(values[0], Tensor) and not _has_reciprocal(step):
+        error.add_(size_of(values[0]), alpha=omega)
     return error
+
+
+def _has_reciprocal(step: Step) -> bool:
+    """Whether the divisor is known to be small enough for its reciprocal not to be flushed to zero.
+
+    Not in 16 bits, where little is.
+    """
+    if step.arithmetic.is_coarse:
+        return False
+    divisor = extent_of(step.values[-1], step.errors[-1])
+    return divisor is not None and divisor.reach * step.arithmetic.underflow < 0.5
 
 
 def add_scaled_flush(step: Step, error: Tensor) -> None:

@@ -35,8 +35,8 @@ def replay_line(report: Report, stored: bool) -> Line:
 
 
 def kind_of(verdict: Verdict) -> str:
-    """The kind of a failing verdict; a case that crashed is an "error"."""
-    return "error" if verdict.status is Status.ERROR else str(verdict.kind or Kind.VALUE)
+    """The kind of a failing verdict; a case that raised is an "error"."""
+    return str(verdict.kind or ("error" if verdict.status is Status.ERROR else Kind.VALUE))
 
 
 def kind_lines(report: Report) -> Iterator[Line]:

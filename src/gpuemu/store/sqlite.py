@@ -183,6 +183,16 @@ class Store:
         )
         return [self._decode(Record.from_json, text) for (text,) in rows]
 
+    def count_records(self, run_id: str) -> int:
+        """How many cases of a run have a record.
+
+        Raises:
+            UsageError: as `load_run`.
+        """
+        statement = "SELECT count(*) FROM records WHERE run_id = ? AND role = 'case'"
+        [(count,)] = self._read(statement, self._resolve_run(run_id))
+        return int(count)
+
     def load_minimal(self, run_id: str) -> Minimal | None:
         """The shrunk failing case of a run, if it has one.
 

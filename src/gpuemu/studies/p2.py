@@ -28,6 +28,7 @@ from gpuemu.ops.registry import get_op
 from gpuemu.oracle.baselines.comparison import Comparison
 from gpuemu.oracle.baselines.rules import RULES
 from gpuemu.rounding import half_ulp
+from gpuemu.run.inline import InlineCaller
 from gpuemu.studies.cells import Cell, interleave, make_candidate, value_classes
 from gpuemu.studies.p2_summary import summarise
 from gpuemu.studies.shards import Progress, device_name, run_shards, serve
@@ -132,7 +133,7 @@ def _population(cell: Cell, kind: str) -> list[Implementation]:
 
 def _campaign(op: Op, implementation: Implementation, dtype: str, device: str, shared: Shared) -> Campaign:
     settings = Settings(device=device, profile=implementation.profiles.get(dtype), guards=())
-    return Campaign(op, make_candidate(implementation, device), settings, shared)
+    return Campaign(op, InlineCaller(make_candidate(implementation, device)), settings, shared)
 
 
 class _Worst:

@@ -23,7 +23,7 @@ X, W, INDEX, G = torch.randn(2, 3), torch.randn(3), torch.zeros(2, dtype=torch.i
 
 
 def backward_of(function: Callable[..., Any]) -> Any:
-    return adapt(loader.from_callable(function, name="kernel"), OP, ("x", "w")).call
+    return adapt(loader.from_callable(function, name="kernel"), tuple(OP.inputs), ("x", "w")).call
 
 
 def test_the_gradients_are_those_of_the_kernels_graph() -> None:
@@ -78,7 +78,9 @@ def test_an_output_without_a_graph_is_refused_with_what_to_do() -> None:
 
 def test_one_of_two_outputs_without_a_graph_is_noted() -> None:
     op = Op("two", {"x": "B H"}, {"B": Dim(), "H": Dim()}, reference=lambda x: (x, x))
-    call: Any = adapt(loader.from_callable(lambda x: (x * 2, x.detach().clone())), op, ("x",)).call
+    call: Any = adapt(
+        loader.from_callable(lambda x: (x * 2, x.detach().clone())), tuple(op.inputs), ("x",)
+    ).call
     (by_x,) = call(X, G, G)
     assert torch.equal(by_x, 2 * G)
     assert call.notes == ("its float output 1 carries no gradient",)

@@ -20,6 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from triton.runtime.errors import InterpreterError
+from triton.tools.tensor_descriptor import TensorDescriptor
+from watched_kernels import last_rows
 
 from gpuemu.candidates import triton_interpreter
 
@@ -333,6 +335,13 @@ def test_masked_lanes_read_zero_or_what_the_seam_says() -> None:
         assert y[0] == 0
     kernels.masked_copy[(1,)](x, y, 5, WITH_OTHER=False, BLOCK=8)
     assert not torch.isnan(y).any()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_descriptors_load_and_store(dtype: torch.dtype) -> None:
+    x, y = torch.arange(24, dtype=dtype).reshape(3, 8), torch.full((4, 8), 9, dtype=dtype)
+    last_rows[(1,)](x, TensorDescriptor.from_tensor(y, [4, 8]), 3, BLOCK=8)
+    assert torch.equal(y[:3], x) and y[3].tolist() == [0] * 8  # beyond the descriptor's shape: padding
 
 
 @given(st.lists(st.integers(0, 65535), min_size=16, max_size=16))

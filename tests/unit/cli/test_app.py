@@ -106,7 +106,7 @@ def test_without_a_verb_the_help_is_shown_as_a_usage_error() -> None:
         (["chek"], "no verb 'chek'; did you mean 'check'?"),
         (["xyz"], "no verb 'xyz'; verbs are check, replay"),
         (["--frobnicate"], "--frobnicate"),
-        (["check"], "Missing argument 'TARGET'"),
+        (["check"], "give a TARGET, or --resume RUN"),
         (["check", "a", "b"], "unexpected extra argument"),
         (["check", "a", "--budget", "0"], "0 is not in the range"),
         (["check", "a", "--seed", str(2**64)], "is not in the range"),
@@ -212,7 +212,7 @@ def test_with_json_every_error_is_a_document(
 def test_with_json_a_usage_error_is_a_document_too() -> None:
     result = run("check", "--json")
     document = json.loads(result.stdout)
-    assert (document["exit_code"], document["error"]["type"]) == (2, "MissingParameter")
+    assert (document["exit_code"], document["error"]["type"]) == (2, "UsageError")
 
 
 @pytest.mark.parametrize("arguments", [["ops", "--corpus"], ["ops", "--corpus", "--json"], ["ops", "-q"]])

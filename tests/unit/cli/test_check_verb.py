@@ -39,6 +39,10 @@ def test_defaults(run: Run, fake_check: Any) -> None:
         "reference": True,
         "audit": False,
         "repeats": 2,
+        "runner": None,
+        "timeout_s": 60.0,
+        "without_guards": (),
+        "protect": True,
         "strategy": "covering",
         "store": Path(".gpuemu"),
         "shrink": True,
@@ -52,6 +56,7 @@ def test_flags_reach_check(run: Run, fake_check: Any) -> None:
         "--dtype", "float16", "--dtype", "bfloat16,float32", "--layouts", "strided, offset", "--profile", "P2",
         "--values", "bell,adversarial", "--values", "ones", "--strategy", "covering",
         "--no-store", "--no-shrink", "--repeats", "5",
+        "--runner", "inline", "--timeout", "2.5", "--no-guard", "poison", "--no-guard", "stale", "--no-protect",
     )  # fmt: skip
     assert result.exit_code == 0
     expected = {
@@ -65,6 +70,10 @@ def test_flags_reach_check(run: Run, fake_check: Any) -> None:
         "value_classes": ("bell", "adversarial", "ones"),
         "profile": "P2",
         "repeats": 5,
+        "runner": "inline",
+        "timeout_s": 2.5,
+        "without_guards": ("poison", "stale"),
+        "protect": False,
         "store": False,
         "shrink": False,
     }

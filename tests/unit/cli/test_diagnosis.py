@@ -17,6 +17,8 @@ from gpuemu import environment
 from gpuemu.cli import diagnosis
 from gpuemu.cli.diagnosis import Item
 from gpuemu.errors import UnsupportedEnvironmentError
+from gpuemu.run import sandbox
+from gpuemu.run.protections import Protections
 
 
 def set_version(monkeypatch: pytest.MonkeyPatch, name: str, version: str | None) -> None:
@@ -221,3 +223,19 @@ def test_the_cuda_tier_is_tried_in_a_process_of_its_own(
     assert ("boom" in item.detail) == (code != 0)
     assert calls[0][1:5] == ["-m", "gpuemu", "check", "relu_triton"]
     assert diagnosis.check_cuda_tier(Item("cuda", "absent", "")).state == "absent"
+
+
+def test_worker_protections(monkeypatch: pytest.MonkeyPatch) -> None:
+    reports = [
+        Protections(("user namespace", "own /proc"), {}),
+        Protections(
+            ("own /proc",), {"ipc namespace": "refused", "user namespace": "refused", "privileges": "kept"}
+        ),
+        Protections((), {"privileges": "only Linux has it"}),
+    ]
+    monkeypatch.setattr(sandbox, "probe", lambda: reports.pop(0))
+    assert diagnosis.check_protections() == Item("worker protections", "ok", "user namespace, own /proc")
+    item = diagnosis.check_protections()
+    assert item.state == "problem"
+    assert item.detail == "active: own /proc; missing: ipc namespace, user namespace: refused; privileges: kept"
+    assert diagnosis.check_protections().detail == "active: none; missing: privileges: only Linux has it"

@@ -29,7 +29,7 @@ def ops(monkeypatch: pytest.MonkeyPatch) -> None:
         raise UnknownOpError(f"unknown op {name!r}; did you mean copy?")
 
     install_fake(monkeypatch, "gpuemu.ops.registry", load_ops=lambda: {"copy": COPY}, get_op=get_op)
-    monkeypatch.setattr("gpuemu.checking.get_op", get_op)
+    monkeypatch.setattr("gpuemu.subject.get_op", get_op)
 
 
 @pytest.mark.usefixtures("ops")

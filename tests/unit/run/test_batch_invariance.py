@@ -20,6 +20,9 @@ from gpuemu.run.inline import observe
 DIMS = {"B": Dim(1, 64), "H": Dim(1, 64)}
 
 
+WATCHED = tuple(guard for guard in GUARDS if guard != "poison")  # which calls twice more where calls differ
+
+
 def look(kernel: Callable[..., Any], size: int = 8, width: int = 5, **fields: Any) -> Observation:
     op = Op(
         "scaled",
@@ -33,7 +36,7 @@ def look(kernel: Callable[..., Any], size: int = 8, width: int = 5, **fields: An
     inputs = {"x": torch.randn(size, width, generator=generator), "w": torch.randn(width, generator=generator)}
     case = Case("scaled", {"B": size, "H": width}, "float32", {}, {}, {}, seed=3)
     candidate = Candidate("k", "t", "torch", kernel, source_path=__file__)
-    return observe(candidate, inputs, {}, op.contract, GUARDS, slices=make_slices(op, case, inputs))
+    return observe(candidate, inputs, {}, op.contract, WATCHED, slices=make_slices(op, case, inputs))
 
 
 def message(seen: Observation) -> str:

@@ -104,10 +104,10 @@ def attention_by(backend: str) -> Any:
 
         # Copies, since the backends load 16 bytes at a time: an input at another address ends the process's
         # CUDA context with a misaligned access (seen on an H200, torch 2.11).
-        heads = (_filled(rows, 1, HEAD_MULTIPLE)[None, None] for rows in (q, k, v))
+        query, key, value = (_filled(rows, 1, HEAD_MULTIPLE)[None, None] for rows in (q, k, v))
         try:
             with sdpa_kernel(getattr(SDPBackend, backend)):
-                result = functional.scaled_dot_product_attention(*heads, scale=q.shape[1] ** -0.5)
+                result = functional.scaled_dot_product_attention(query, key, value, scale=q.shape[1] ** -0.5)
                 return result[0, 0, :, : v.shape[1]]
         except RuntimeError as error:
             if "No available kernel" in str(error) or "no kernel found" in str(error):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 
 Tensor = torch.Tensor
 
-ADD = Loss(1.0, scale="operands", certificate=True, growth=lambda a, b: (a + b, (1.0, 1.0)))
-MULTIPLY = Loss(1.0, certificate=True, growth=lambda a, b: (a * b, (b, a)))
-DIVIDE = Loss(4.0, divides=True, margin=torch.abs, pole=True)
-RECIPROCAL = Loss(4.0, margin=torch.abs, pole=True)
+SUBTRACT = Loss(1.0, scale="operands", certificate=True, growth=lambda a, b: (a + b, (1.0, 1.0)))
+ADD = replace(SUBTRACT, positive="with operands")
+MULTIPLY = Loss(1.0, certificate=True, growth=lambda a, b: (a * b, (b, a)), positive="with operands")
+DIVIDE = Loss(4.0, divides=True, margin=torch.abs, pole=True, positive="with operands")
+RECIPROCAL = Loss(4.0, margin=torch.abs, pole=True, positive="with operands")
 
 _FUNCTIONS: dict[str, Function] = {"add": torch.add, "sub": torch.sub, "rsub": torch.rsub}
 _SWAPPED: dict[str, Function] = {"add": torch.add, "sub": torch.rsub, "rsub": torch.sub}
@@ -59,10 +61,9 @@ def propagate_quotient(step: Step, error: Tensor) -> bool:
         margin = margin - error_b
     if not isinstance(margin, Tensor):
         margin = torch.tensor(margin, dtype=torch.float64, device=error.device)
-    if margin.numel() and not bool(margin.min() >= step.arithmetic.underflow):
-        return False
+    step.demand(margin, step.arithmetic.underflow)
     if error_b is not None:
-        error.addcmul_(step.result.abs(), error_b / margin)
+        error.addcmul_(magnitude(step.result), error_b / margin)
     if error_a is not None:
         error.addcdiv_(error_a, margin)
     return True
@@ -82,7 +83,8 @@ def add(call: Call) -> Any:
     if not isinstance(a, Tensor):
         a, b, function = b, a, _SWAPPED[name]
     operands = [to_operand(a), to_operand(b, call.arithmetic, a)]
-    return elementwise(call.evaluation, function, operands, ADD, propagate_sum)
+    loss = ADD if function is torch.add else SUBTRACT
+    return elementwise(call.evaluation, function, operands, loss, propagate_sum)
 
 
 def product(evaluation: Evaluation, a: Any, b: Any) -> Bounded:

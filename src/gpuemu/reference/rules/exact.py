@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,7 +20,8 @@ Tensor = torch.Tensor
 
 # Selecting, negating and taking the sign of storage numbers gives storage numbers again.
 # Never larger than the largest operand, nor steeper than 1 in any.
-SELECTION = Loss(growth=lambda *reaches: (max(reaches), (1.0,) * len(reaches)))
+SELECTION = Loss(growth=lambda *reaches: (max(reaches), (1.0,) * len(reaches)), positive="with operands")
+POSITIVE = replace(SELECTION, positive="always")
 SELECTIONS = frozenset({"abs", "relu", "relu6"})
 KEEPS_RAW = frozenset({"abs", "relu", "maximum", "minimum", "sign", "fmax", "fmin"})
 
@@ -68,7 +70,7 @@ def exact_unary(call: Call) -> Any:
         call.evaluation,
         lambda x: call.func(x, *rest, **call.kwargs),
         [to_operand(call.args[0])],
-        SELECTION if call.name in SELECTIONS else EXACT,
+        POSITIVE if call.name in SELECTIONS else EXACT,
         raw=call.name in KEEPS_RAW and is_raw(call.args[0]),
     )
 

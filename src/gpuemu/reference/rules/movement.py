@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpuemu.reference.bounded import Bounded, ViewStep, no_error
-from gpuemu.reference.extent import carry
+from gpuemu.reference.extent import carry, extent_of, mark, union
 from gpuemu.reference.registry import Call, Rule, rule
 
 Tensor = torch.Tensor
@@ -121,6 +121,7 @@ def join(call: Call) -> Any:
     if any(e is not None for e in errors):
         explicit = [no_error(v) if e is None else e for v, e in zip(values, errors, strict=True)]
         error = call.func(explicit, *others, **call.kwargs)
+    mark(value, error, union(extent_of(*operand) for operand in zip(values, errors, strict=True)))
     return call.make(value, error, all(type(part) is Bounded and part.raw for part in parts))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +21,10 @@ def _identity(operand: Tensor) -> Tensor:
     return operand
 
 
-SQUARE = Loss(1.0, certificate=True, growth=lambda x: (x * x, (2.0 * x,)))
-SQRT = Loss(4.0, margin=_identity)
-RSQRT = Loss(4.0, margin=_identity, pole=True)
+LEAST = math.ulp(0.0)  # the least number above 0
+SQUARE = Loss(1.0, certificate=True, positive="always", growth=lambda x: (x * x, (2.0 * x,)))
+SQRT = Loss(4.0, margin=_identity, positive="always")
+RSQRT = Loss(4.0, margin=_identity, pole=True, positive="with operands")
 # Whole powers: products, for which a representable result is exact as for one product.
 SQUARE_POWER = replace(SQUARE, units=4.0)
 WHOLE_POWER = Loss(4.0)
@@ -39,21 +41,18 @@ def propagate_root(step: Step, error: Tensor) -> bool:
     if error_x is None:
         return True
     lower = step.values[0] - error_x
-    if lower.numel() and not bool(lower.min() > 0):
-        return False
+    step.demand(lower, LEAST)
     error.addcdiv_(error_x, lower.sqrt_().add_(step.result))
     return True
 
 
 def propagate_inverse_root(step: Step, error: Tensor) -> bool:
-    """v (1/sqrt(1 - t) - 1) with t = e/x, the larger side, as v t / ((1 - t) + sqrt(1 - t))."""
+    """v (1/sqrt(1 - e/x) - 1), the larger side, as (e/x) / (sqrt(x - e) + (x - e) v)."""
     x, error_x = step.values[0], step.errors[0]
     lower = x if error_x is None else x - error_x
-    if lower.numel() and not bool(lower.min() >= step.arithmetic.underflow):
-        return False
+    step.demand(lower, step.arithmetic.underflow)
     if error_x is not None:
-        ratio = lower / x
-        error.addcmul_(step.result, error_x / x / (ratio + ratio.sqrt()))
+        error.addcdiv_(error_x / x, lower.sqrt().addcmul_(lower, step.result))
     return True
 
 

@@ -18,7 +18,7 @@ from gpuemu.reference.accumulation import (
 )
 from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.elementwise import elementwise
-from gpuemu.reference.extent import mark
+from gpuemu.reference.extent import carry, is_positive, mark, mark_positive
 from gpuemu.reference.lowest_bit import may_share_lowest_bit
 from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.step import Loss, to_operand
@@ -36,10 +36,13 @@ def sum_(call: Call) -> Any:
     dims, keepdim = reduced_dims(x, call.argument(1, "dim")), call.argument(2, "keepdim", False)
     value, error = to_operand(x)
     plain = x.value if type(x) is Bounded else x
-    result = call.func(plain, *call.args[1:], **call.kwargs)
-    if not plain.is_floating_point() and not result.is_floating_point():  # integers and bools: exact sums
-        return result if error is None else call.make(result, _fit(sum_over(error, dims), result, keepdim))
+    if not plain.is_floating_point():
+        result = call.func(plain, *call.args[1:], **call.kwargs)
+        if not result.is_floating_point():  # integers and bools: exact sums
+            return result if error is None else call.make(result, _fit(sum_over(error, dims), result, keepdim))
     result = call.func(value, *call.args[1:], **{**call.kwargs, "dtype": None})
+    if is_positive(value):
+        mark_positive(result)
     bound = _fit(sum_error(call.arithmetic, value, error, dims), result, keepdim)
     mark(result, bound, extent_of_sum(call.arithmetic, value, error, count(value, dims)))
     return call.make(result, bound)
@@ -52,7 +55,10 @@ def mean(call: Call) -> Any:
     dims, keepdim = reduced_dims(x, call.argument(1, "dim")), call.argument(2, "keepdim", False)
     value, error = to_operand(x)
     result = call.func(value, *call.args[1:], **{**call.kwargs, "dtype": None})
+    if is_positive(value):
+        mark_positive(result)
     kept = result.reshape([1 if d in dims else size for d, size in enumerate(value.shape)])
+    carry(result, None, kept, None)
     bound = _fit(mean_error(call.arithmetic, value, error, dims, kept), result, keepdim)
     mark(result, bound, extent_of_sum(call.arithmetic, value, error, count(value, dims), mean=True))
     return call.make(result, bound)

@@ -9,8 +9,8 @@ import torch
 
 from gpuemu.reference.accumulation import count, reduced_dims
 from gpuemu.reference.arithmetic import Arithmetic
-from gpuemu.reference.constants import scalar
-from gpuemu.reference.extent import Extent, extent_of, mark
+from gpuemu.reference.constants import number_tensor, scalar
+from gpuemu.reference.extent import Extent, extent_of, is_shared, mark, mark_positive, size_of
 from gpuemu.reference.pieces import in_pieces
 from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.step import is_settled, is_within, to_operand
@@ -30,12 +30,11 @@ def logit_error(arithmetic: Arithmetic, value: Tensor, error: Tensor | None, fin
     Args:
         finite: whether all logits are known to be.
     """
-    size = value.abs()
-    if not finite and size.numel() and not bool(size.amax() < torch.inf):
-        size.nan_to_num_(nan=0.0, posinf=0.0)
-    if error is not None:
-        return torch.add(error, size, alpha=2.0 * arithmetic.unit_roundoff, out=size)
-    return size.mul_(2.0 * arithmetic.unit_roundoff)
+    size, more = size_of(value), 2.0 * arithmetic.unit_roundoff
+    if not finite and size.numel() and not bool(size.max() < torch.inf):
+        size = size.nan_to_num(nan=0.0, posinf=0.0)
+    out = None if is_shared(value) else size
+    return torch.mul(size, more, out=out) if error is None else torch.add(error, size, alpha=more, out=out)
 
 
 @rule("_softmax", "_safe_softmax")
@@ -49,6 +48,7 @@ def softmax(call: Call) -> Any:
     y = call.func(x, *call.args[1:], **call.kwargs)
     if y.numel() == 0:
         return call.make(y)
+    mark_positive(y)
     dims = reduced_dims(x, call.args[1])
     own = call.arithmetic.sum_share(count(x, dims)) + call.arithmetic.unit_roundoff * UNITS
     known = extent_of(x, error)
@@ -105,10 +105,7 @@ def _softmax_error(
         finite = True
     mean = (y * spread).sum(dims, keepdim=True)
     factor = torch.add(scalar(own), spread.add_(mean), alpha=(1.0 + 4.0 * widest) * (1.0 + own))
-    if y.is_cuda:  # where addcmul takes no number of the host
-        bound = factor.mul_(y).add_(2.0 * arithmetic.underflow)
-    else:
-        bound = torch.addcmul(scalar(2.0 * arithmetic.underflow), factor, y, out=factor)
+    bound = torch.addcmul(number_tensor(2.0 * arithmetic.underflow, y.device), factor, y, out=factor)
     if not finite and not bool(bound.amax() < torch.inf):  # a row with NaN, or with nothing but masks
         bound.nan_to_num_(nan=0.0)
     return bound if own < 0.5 else bound.clamp_(max=1.0)

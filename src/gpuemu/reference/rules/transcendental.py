@@ -24,8 +24,8 @@ UNIT_SCALE = Loss(UNITS, perturbed=True, floor=1.0)
 ARGUMENT_SCALE = Loss(UNITS, perturbed=True, scale="argument")
 # Functions with values in [-1, 1] and slopes up to the number named.
 UP_TO_ONE = replace(UNIT_SCALE, ceiling=1.0, growth=lambda _: (1.0, (1.0,)))
-LOGISTIC = replace(PLAIN, growth=lambda _: (1.0, (0.25,)))
-EXPONENTIAL = replace(PLAIN, growth=lambda x: (math.exp(x), (math.exp(x),)))
+LOGISTIC = replace(PLAIN, positive="always", growth=lambda _: (1.0, (0.25,)))
+EXPONENTIAL = replace(PLAIN, positive="always", growth=lambda x: (math.exp(x), (math.exp(x),)))
 
 
 def _at_most_argument(slope: float) -> Growth:
@@ -76,7 +76,8 @@ def propagate_exp(step: Step, error: Tensor) -> bool:
 def propagate_sigmoid(step: Step, error: Tensor) -> bool:
     """y (1 - y) (e + e^2): the slope y (1 - y) grows at most by a factor exp(t) over a distance t."""
     reach = _argument_error(step)
-    error.addcmul_(reach.addcmul_(reach, reach).mul_(step.result), 1.0 - step.result)
+    slope = torch.addcmul(step.result, step.result, step.result, value=-1.0)
+    error.addcmul_(reach.addcmul_(reach, reach), slope)
     return step.is_within(LARGEST_GROWTH)
 
 

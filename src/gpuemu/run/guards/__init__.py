@@ -5,4 +5,10 @@
 
 from __future__ import annotations
 
-GUARDS = ("mutation", "alias", "repeat", "batch_invariance")
+# Those that act beside the candidate, in its own process, and whose findings come with its answer.
+SEEN_BESIDE = ("poison", "state", "late_work", "out_of_range")
+FOR_STRANGERS = ("recall",)  # of no use on kernels that one trusts enough to run them inline
+GUARDS = (
+    "mutation", "red_zone", "alias", *SEEN_BESIDE, "repeat", "stale", "decoy", "recall",
+    "batch_invariance",
+)  # fmt: skip

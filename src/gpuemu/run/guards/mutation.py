@@ -14,20 +14,13 @@ def storage_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
 
 
-def take(inputs: Mapping[str, torch.Tensor], names: Iterable[str]) -> dict[str, torch.Tensor]:
-    """Copies of the storages of the named inputs."""
-    return {name: storage_bytes(inputs[name]).clone() for name in names}
-
-
-def restore(inputs: Mapping[str, torch.Tensor], before: Mapping[str, torch.Tensor]) -> None:
-    """Write the copies back, so that an op that overwrites its inputs can be called on them again."""
-    for name, copy in before.items():
-        storage_bytes(inputs[name]).copy_(copy)
-
-
-def compare(inputs: Mapping[str, torch.Tensor], before: Mapping[str, torch.Tensor]) -> GuardFinding | None:
-    """The finding, if an input's storage differs from its copy."""
-    changed = [name for name, copy in before.items() if not torch.equal(storage_bytes(inputs[name]), copy)]
+def compare(
+    inputs: Mapping[str, torch.Tensor], before: Mapping[str, torch.Tensor], kept: Iterable[str]
+) -> GuardFinding | None:
+    """The finding, if the storage of an input that must be kept differs from what it was."""
+    changed = [
+        name for name in kept if not torch.equal(storage_bytes(inputs[name]), storage_bytes(before[name]))
+    ]
     if not changed:
         return None
     return GuardFinding(

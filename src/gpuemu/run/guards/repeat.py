@@ -11,6 +11,7 @@ import torch
 
 from gpuemu.model.observation import GuardFinding
 
+NAME = "repeat"
 _INTEGER_VIEW = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -42,12 +43,12 @@ def compare(first: Sequence[torch.Tensor], again: Sequence[torch.Tensor], call: 
     """
     if len(first) != len(again):
         counts = f"the first call gave {len(first)} outputs, call {call} gave {len(again)}"
-        return GuardFinding("repeat", counts)
+        return GuardFinding(NAME, counts)
     for position, (a, b) in enumerate(zip(first, again, strict=True)):
         for what in ("dtype", "shape", "device"):
             was, now = getattr(a, what), getattr(b, what)
             if was != now:
                 shown = (tuple(was), tuple(now)) if what == "shape" else (was, now)
                 text = f"output {position} has {what} {shown[0]} in the first call, {shown[1]} in call {call}"
-                return GuardFinding("repeat", text)
+                return GuardFinding(NAME, text)
     return None

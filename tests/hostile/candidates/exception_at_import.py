@@ -1,0 +1,7 @@
+"""Exception at import."""
+
+raise RuntimeError("no such architecture")
+
+
+def relu(x):
+    return x

@@ -1,0 +1,6 @@
+"""Hang: a loop that never ends."""
+
+
+def relu(x):
+    while True:
+        pass

@@ -1,0 +1,5 @@
+"""Exception: Python recursion without end (RecursionError)."""
+
+
+def relu(x):
+    return relu(x)

@@ -1,0 +1,7 @@
+"""Form: the right values in float64."""
+
+import torch
+
+
+def relu(x):
+    return torch.relu(x).double()
