@@ -11,7 +11,7 @@ float32 inputs, as a campaign calls it, and includes their conversion.
 "calls" are aten calls that do work (no views), "syncs" are waits of the host for numbers from the tensors
 (those read one after another count once: a device sends them together), in plain/bounded evaluation. They are
 counted at the tiny size, and no machine changes them: on a device, where nothing is cut into pieces, they are
-the launches of the large size too, and decide its cost while a launch takes as long as work on 10^6 elements.
+the launches of the large size too, and decide its cost while a launch takes as long as its work.
 """
 
 from __future__ import annotations

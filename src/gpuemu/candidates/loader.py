@@ -67,10 +67,12 @@ def tier_watch(device: str, candidate: Candidate) -> Callable[[Any], AbstractCon
     """Makes the context that watches a candidate's kernels run, of a `gpuemu.run.calling.Manner`."""
     if candidate.kind != "triton":
         return lambda _: nullcontext()
+    if device != "cpu":
+        from gpuemu.candidates import triton_launches
+
+        return lambda manner: triton_launches.watch_compiled(manner.launching)
     from gpuemu.candidates import triton_watch
 
-    if device != "cpu":
-        return lambda manner: triton_watch.watch_compiled(manner.launching)
     return lambda manner: triton_watch.watch(manner.pattern, manner.launching)
 
 

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-from triton.compiler.compiler import CompiledKernel
-from triton.runtime.jit import JITFunction
 
 from gpuemu.candidates import triton_launch
-from gpuemu.candidates.replaced import ReplacedAttributes
 from gpuemu.candidates.triton_guard import AccessLog, Region
 from gpuemu.model.observation import GuardFinding
 
@@ -56,38 +51,3 @@ def watch(pattern: str, launching: bool = True, regions: Sequence[Region] = ()) 
     current = Watch(pattern, launching=launching, regions=regions)
     with triton_launch.watched_by(current):
         yield current
-
-
-@contextmanager
-def watch_compiled(launching: bool = True) -> Iterator[Watch]:
-    """Count the compiled launches made within the block; suppress them if `launching` is False.
-
-    Covers `kernel[grid](...)`, autotuners and heuristics, which end in `JITFunction.run`, and launches of what
-    `kernel.warmup(...)` returns; not what torch.compile generates. A warm-up is no launch, a timing run of an
-    autotuner is one. An autotuner that first sees its key while launches are suppressed times nothing and keeps
-    an arbitrary configuration.
-    """
-    current = Watch(launching=launching)
-    run, get_item = JITFunction.run, CompiledKernel.__getitem__
-
-    def counting_run(self: Any, *args: Any, warmup: bool = False, **kwargs: Any) -> Any:
-        if not warmup:
-            current.launches += 1
-            if not launching:
-                return None
-        return run(self, *args, warmup=warmup, **kwargs)
-
-    def counting_get_item(self: Any, grid: Any) -> Any:
-        def launch(*args: Any, **kwargs: Any) -> Any:
-            current.launches += 1
-            return get_item(self, grid)(*args, **kwargs) if launching else None
-
-        return launch
-
-    replaced = ReplacedAttributes()
-    replaced.replace(JITFunction, "run", counting_run)
-    replaced.replace(CompiledKernel, "__getitem__", counting_get_item)
-    try:
-        yield current
-    finally:
-        replaced.restore()

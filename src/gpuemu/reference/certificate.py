@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from gpuemu.reference.extent import size_of
+from gpuemu.reference.extent import size_of, to_numbers
 from gpuemu.reference.pieces import is_call_bound
 from gpuemu.reference.step import Step, is_lossy, is_settled
 
@@ -26,15 +26,18 @@ def certify(step: Step, error: Tensor) -> Tensor | None:
     # The significand's bits that do not fit, put behind those of 1.0: a float64 number that is 1 where there
     # are none. Floats are compared several times as fast as integers.
     excess = torch.bitwise_and(result.view(torch.int64), (1 << (53 - arithmetic.precision)) - 1)
-    if is_call_bound(result) and int(excess.min()) > 0:
+    few_calls = is_call_bound(result)
+    if few_calls and int(excess.min()) > 0:
         return error
     beyond = excess.bitwise_or_(ONE).view(torch.float64)
-    if float(beyond.amin()) > 1.0:
+    if not few_calls and float(beyond.min()) > 1.0:
         return error
-    if float(size_of(result).min()) >= arithmetic.underflow:
-        lossy = beyond.sub_(1.0).ceil_()
-        exact = float(lossy.amax()) == 0.0
-    else:  # zeros, which are exact, and numbers that may be flushed, which are not
+    lossy = beyond.sub_(1.0).ceil_()
+    smallest, largest = to_numbers([size_of(result).min(), lossy.max()])
+    exact = largest == 0.0
+    if (
+        not smallest >= arithmetic.underflow
+    ):  # zeros, which are exact, and numbers that may be flushed, which are not
         flags = is_lossy(step)
         lossy, exact = flags, not bool(flags.any())
     if exact and (step.extent is not None or is_settled(arithmetic, result, None)):

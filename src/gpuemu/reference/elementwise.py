@@ -158,6 +158,8 @@ def _propagated(
 
 def _is_settled(step: Step, error: Tensor, loss: Loss) -> bool:
     """Whether the closed form's demands are met, and result and error in range; in one look if possible."""
+    if step.extent is not None and not step.demands:
+        return True
     if step.extent is None and not loss.partial and loss.units and error.numel():
         largest, *numbers = to_numbers([error.max(), *(number for number, _, _ in step.demands)])
         in_range = _settle_within(step, largest, loss)
@@ -222,8 +224,12 @@ def _one_sided(function: Function, step: Step, uncertain: int, out: Tensor | Non
     value, reach, dims = step.values[uncertain], step.errors[uncertain], step.result.dim()
     if reach is None:
         raise TypeError("an exact operand has no interval")
-    signs = both_signs(dims, reach.device)
-    ends = torch.addcmul(value, signs, reach) if isinstance(value, Tensor) else signs * reach + value
+    signs = both_signs(dims, step.result.device)
+    ends = (
+        torch.addcmul(value, signs, reach)
+        if isinstance(value, Tensor) and reach.dim()
+        else signs * reach + value
+    )
     values = [ends if i == uncertain else v for i, v in enumerate(step.values)]
     above, below = function(*values).sub_(step.result).abs_().unbind(0)
     return torch.maximum(above, below, out=out)

@@ -96,7 +96,9 @@ def run_reference(
 
 def _wrap(evaluation: Evaluation, x: torch.Tensor) -> torch.Tensor:
     if x.is_floating_point():
-        wide = x.detach().to(torch.float64)
+        wide = x.to(torch.float64)
+        if wide is x or wide.requires_grad:  # what is noted of it is not noted of the input
+            wide = wide.detach()
         mark(wide, None, evaluation.extents.get(id(x)))
         return evaluation.make(wide, None, raw=True)
     return x.clone()  # a reference that writes in place must not reach the input
@@ -109,6 +111,7 @@ def _to_output(
         raise TypeError(f"the reference's output {index} is a {type(result).__name__}, not a tensor")
     value, error = (result.value, result.error) if type(result) is Bounded else (result, None)
     declared = op.output_dtypes[index] if index < len(op.output_dtypes) else None
+    vars(value).pop("known_size", None)  # as much memory again, and of no more use
     if value.is_floating_point():
         value, dtype = value.double(), declared or case.dtype
     else:

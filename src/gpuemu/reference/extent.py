@@ -112,7 +112,7 @@ def is_finite(value: Tensor) -> bool:
 
 def to_numbers(tensors: Sequence[Tensor]) -> list[float]:
     """Float tensors of one element as numbers. On a device, the host waits once for all of them."""
-    if not tensors or not tensors[0].is_cuda:
+    if len(tensors) < 2 or not tensors[0].is_cuda:
         return [float(tensor) for tensor in tensors]
     if any(tensor.dtype != tensors[0].dtype for tensor in tensors):
         tensors = [tensor.double() for tensor in tensors]
@@ -125,10 +125,27 @@ def _comparable(x: Tensor) -> Tensor:
     return x.float() if x.element_size() == 1 else x
 
 
+def _find_ends(tensors: Sequence[Tensor]) -> list[float]:
+    """The least and the largest element of each tensor."""
+    if tensors and tensors[0].is_cuda and all(x.dtype == tensors[0].dtype for x in tensors):
+        return find_ends_together(tensors)
+    return to_numbers([end for x in tensors for end in torch.aminmax(x)])
+
+
+def find_ends_together(tensors: Sequence[Tensor]) -> list[float]:
+    """As `_find_ends` for one dtype, in one tensor that the host then waits for."""
+    ends = torch.empty(2 * len(tensors), dtype=tensors[0].dtype, device=tensors[0].device)
+    places = ends.unbind(0)
+    for x, low, high in zip(tensors, places[::2], places[1::2], strict=True):
+        torch.aminmax(x, out=(low, high))
+    numbers: list[float] = ends.tolist()
+    return numbers
+
+
 def survey(inputs: Iterable[Tensor]) -> tuple[dict[int, Extent], bool]:
     """The extents of float tensors whose elements are finite, by `id`; and whether any holds an infinity."""
     floats = [x for x in inputs if x.is_floating_point() and x.numel()]
-    numbers = to_numbers([end for x in floats for end in torch.aminmax(_comparable(x))])
+    numbers = _find_ends([_comparable(x) for x in floats])
     extents, infinite = {}, False
     for x, low, high in zip(floats, numbers[::2], numbers[1::2], strict=True):
         reach = max(-low, high)

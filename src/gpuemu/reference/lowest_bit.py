@@ -55,5 +55,5 @@ def _quantum(number: float) -> float:
 
 def _sample(x: torch.Tensor) -> torch.Tensor:
     while x.dim() > 1 and x.numel() > _SAMPLE:
-        x = x[0]
-    return x[:_SAMPLE] if x.dim() else x
+        x = x.select(0, 0)
+    return x.narrow(0, 0, min(_SAMPLE, x.shape[0])) if x.dim() else x

@@ -15,7 +15,7 @@ from triton.runtime.errors import InterpreterError
 from triton.runtime.jit import JITFunction
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from gpuemu.candidates import triton_builder, triton_watch
+from gpuemu.candidates import triton_builder, triton_launches, triton_watch
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 FILE = Path(kernels.__file__)
@@ -319,14 +319,14 @@ def test_compiled_launches_are_counted_and_suppressed(monkeypatch: pytest.Monkey
     before = JITFunction.run, CompiledKernel.__getitem__
     kernel, compiled = JITFunction(plain), object.__new__(CompiledKernel)
     guessed = triton.heuristics({"BLOCK": lambda _: 4})(kernel)
-    with triton_watch.watch_compiled(launching=True) as watch:
+    with triton_launches.watch_compiled(launching=True) as watch:
         assert kernel[(1,)](5) == "compiled"
         guessed[(2,)](6)
         kernel.run(7, grid=(3,), warmup=True)
         compiled[(4,)](8)
     assert watch.launches == 3 and watch.findings == [] and watch.unfilled_loads == []
     assert [made[0] for made in runs.made] == [5, 6, 7, 8]
-    with triton_watch.watch_compiled(launching=False) as watch:
+    with triton_launches.watch_compiled(launching=False) as watch:
         kernel[(1,)](5)
         guessed[(2,)](6)
         kernel.run(7, grid=(3,), warmup=True)

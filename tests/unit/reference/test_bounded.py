@@ -81,6 +81,20 @@ def write_to_what_was_shared_before(x: torch.Tensor) -> torch.Tensor:
     return torch.cat((y, z))
 
 
+def write_to_what_was_taken_over(x: torch.Tensor) -> torch.Tensor:
+    """A whole result's memory is taken over, and must not be written while others hold it."""
+    y = x * 3.3
+    z = y.clone()
+    z.mul_(1.1)
+    row = z[0]
+    z.add_(y)
+    row.mul_(0.7)
+    w = z
+    z.neg_()
+    y[1] = 2.0
+    return torch.cat((y, z, w, row.reshape(1, -1)))
+
+
 WRITES: list[Callable[[torch.Tensor], torch.Tensor]] = [
     write_into_a_slice,
     write_through_a_view_of_a_view,
@@ -91,6 +105,7 @@ WRITES: list[Callable[[torch.Tensor], torch.Tensor]] = [
     write_to_one_copy_only,
     write_expanded_scalar,
     write_to_what_was_shared_before,
+    write_to_what_was_taken_over,
 ]
 
 

@@ -13,7 +13,19 @@ from test_native import REFERENCES, SHAPE
 from torch.nn import functional
 
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.extent import Extent, carry, extent_of, mark, measure, survey, union
+from gpuemu.reference.extent import (
+    Extent,
+    carry,
+    extent_of,
+    find_ends_together,
+    is_positive,
+    mark,
+    mark_positive,
+    measure,
+    size_of,
+    survey,
+    union,
+)
 
 MORE: dict[str, Any] = {
     "chain": lambda x: torch.exp(torch.tanh(functional.silu(x * 3) * x + 1).square() - x.clamp(-1, 2)),
@@ -25,12 +37,13 @@ MORE: dict[str, Any] = {
 
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch) -> list[Extent]:
-    """Checks the extent of every tensor that rules make; collects those that were known."""
+    """Checks the extent and the sign of every tensor that rules make; collects the extents that were known."""
     known: list[Extent] = []
     original = Bounded.__new__
 
     def make(cls: Any, evaluation: Any, value: Any, error: Any, raw: bool = False) -> Bounded:
         extent = extent_of(value, error)
+        assert not is_positive(value) or not bool((value < 0).any())
         if extent is not None and value.numel():
             off = torch.zeros_like(value) if error is None else error
             assert float((value.abs() + off).max()) <= extent.reach * (1.0 + 2.0**-50)
@@ -112,3 +125,53 @@ def test_a_survey_finds_infinities_behind_nan(
     extents, found = survey([x, torch.tensor([1, 2])])
     assert extents.get(id(x)) == (None if reach is None else Extent(reach))
     assert found is infinite
+
+
+def test_magnitudes_are_remembered_until_the_tensor_is_written() -> None:
+    x = torch.tensor([-1.0, 2.0], dtype=torch.float64)
+    assert size_of(x) is size_of(x)
+    assert size_of(x).tolist() == [1.0, 2.0]
+    x.view(2, 1)[0] = -3.0
+    assert size_of(x).tolist() == [3.0, 2.0]
+
+
+def test_a_sign_is_known_until_the_tensor_is_written() -> None:
+    x = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    assert not is_positive(x)
+    mark_positive(x)
+    assert is_positive(x)
+    assert size_of(x) is x
+    x.view(2, 1)[0] = -3.0
+    assert not is_positive(x)
+    assert size_of(x).tolist() == [3.0, 2.0]
+    mark_positive(x.abs_())
+    mark_positive(x, False)
+    assert not is_positive(x)
+
+
+def test_nothing_is_remembered_of_inference_tensors() -> None:
+    """They count no writes."""
+    with torch.inference_mode():
+        x = torch.tensor([-1.0, 2.0], dtype=torch.float64)
+        mark_positive(x)
+        assert not is_positive(x)
+        assert size_of(x).tolist() == [1.0, 2.0]
+        x[0] = -3.0
+        assert size_of(x).tolist() == [3.0, 2.0]
+        assert follow(torch.exp, torch.ones(3)).problem is None
+
+
+@pytest.mark.parametrize("reference", [torch.rsqrt, torch.reciprocal, lambda x: 1.0 / x.relu()])
+def test_a_pole_at_minus_zero_is_not_taken_for_positive(reference: Any) -> None:
+    x = torch.tensor([-0.0, 0.0, 1.0, 4.0])
+    (output,) = follow(lambda x: reference(x.square() * x.abs()) * 2.0, x).outputs
+    assert bool((output.bound >= 0).all())
+    assert bool((output.bound[2:] > 0).all())
+
+
+def test_the_ends_of_several_tensors_are_found_together() -> None:
+    """As on a device."""
+    tensors = [torch.tensor([[3.0, -1.0]]), torch.tensor(2.0), torch.tensor([math.nan, 1.0])]
+    low, high, *rest = find_ends_together([t.bfloat16() for t in tensors])
+    assert (low, high, rest[:2]) == (-1.0, 3.0, [2.0, 2.0])
+    assert all(map(math.isnan, rest[2:]))

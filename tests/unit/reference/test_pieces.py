@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from input_regimes import draw
-from reference_cases import bound_of
+from input_regimes import ALL, draw
+from reference_cases import bound_of, follow
+from test_native import REFERENCES, SHAPE
 from torch.nn import functional
 
 from gpuemu.reference import pieces as pieces_module
@@ -87,3 +88,17 @@ def test_exact_and_inexact_pieces_are_put_together(exact_first: bool, monkeypatc
     bound = bound_of(lambda x: x * x, x)
     assert torch.equal((bound > 0).double(), expected.double())
     assert bool((bound < 1e-5).all())
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_few_calls_and_few_elements_give_the_same_bound(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where calls cost more than elements do, fewer are made."""
+    for seed, regime in enumerate(ALL):
+        x = draw(regime, SHAPE, seed)
+        for dtype in (torch.float32, torch.bfloat16):
+            few_calls = follow(REFERENCES[name], x.to(dtype), profile="P1")
+            with monkeypatch.context() as patch:
+                patch.setattr(pieces_module, "FEW_ELEMENTS", 0)
+                few_elements = follow(REFERENCES[name], x.to(dtype), profile="P1")
+            for mine, other in zip(few_calls.outputs, few_elements.outputs, strict=True):
+                torch.testing.assert_close(mine.bound, other.bound, rtol=1e-12, atol=0.0)

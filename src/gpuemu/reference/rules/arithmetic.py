@@ -38,6 +38,12 @@ def propagate_sum(step: Step, error: Tensor) -> bool:
 def propagate_product(step: Step, error: Tensor) -> bool:
     """|a| e_b + (|b| + e_b) e_a."""
     (a, b), (error_a, error_b) = step.values, step.errors
+    number = None if error_b is None or isinstance(b, Tensor) else getattr(error_b, "known_number", None)
+    if number is not None:
+        error.add_(magnitude(a), alpha=number)
+        if error_a is not None:
+            error.add_(error_a, alpha=abs(b) + number)
+        return True
     if error_b is not None:
         _add_product(error, error_b, magnitude(a))
     if error_a is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gpuemu.reference.bounded import Bounded, no_error
+from gpuemu.reference.bounded import Bounded
 from gpuemu.reference.constants import number_tensor
 from gpuemu.reference.elementwise import elementwise
 from gpuemu.reference.extent import Extent, extent_of, mark, union
@@ -140,8 +140,11 @@ def select(call: Call, condition: Any, chosen: Any, other: Any) -> Any:
     if error_a is None and error_b is None and flips is None:
         mark(value, None, extent)
         return call.make(value, None, raw)
-    error_a, error_b = (no_error(v).double() if e is None else e.double() for v, e in branches)
+    none = number_tensor(0.0, holds.device)
+    error_a, error_b = (none if e is None else e.double() for _, e in branches)
     error = torch.where(holds, error_a, error_b)
+    if error.shape != value.shape:  # that of an exact branch, which may be larger than all else
+        error = error.expand(value.shape)
     if flips is not None:
         a, b = a.double(), b.double()
         distance = torch.where(a == b, 0.0, (a - b).abs()).nan_to_num(nan=torch.inf, posinf=torch.inf)

@@ -95,7 +95,11 @@ def _softmax_error(
     mean is at least L, so that E_i + L <= (1 + w) (E_i + sum_j y_j E_j) =: T <= 2w (1 + w), and (1 + T) (1 + w)
     is below 1 + 4w.
     """
-    spread = logit_error(arithmetic, x, error, finite=widest is not None)
+    scale, out = 1.0, None
+    if error is None and widest is not None and widest <= SMALL_EXPONENT / 2.0:
+        spread, scale = size_of(x), 2.0 * arithmetic.unit_roundoff  # E = 2u|x|
+    else:
+        spread = out = logit_error(arithmetic, x, error, finite=widest is not None)
     if widest is None or widest > SMALL_EXPONENT / 2.0:
         largest = float(spread.amax())
         if not largest <= SMALL_EXPONENT / 2.0:  # NaN is not
@@ -104,7 +108,8 @@ def _softmax_error(
     else:
         finite = True
     mean = (y * spread).sum(dims, keepdim=True)
-    factor = torch.add(scalar(own), spread.add_(mean), alpha=(1.0 + 4.0 * widest) * (1.0 + own))
+    total = torch.add(spread, mean, out=out)
+    factor = torch.add(scalar(own), total, alpha=scale * (1.0 + 4.0 * widest) * (1.0 + own), out=total)
     bound = torch.addcmul(number_tensor(2.0 * arithmetic.underflow, y.device), factor, y, out=factor)
     if not finite and not bool(bound.amax() < torch.inf):  # a row with NaN, or with nothing but masks
         bound.nan_to_num_(nan=0.0)

@@ -10,8 +10,9 @@ from typing import Any
 import torch
 
 from gpuemu.reference.bounded import Bounded
-from gpuemu.reference.constants import scalar
+from gpuemu.reference.constants import number_tensor, scalar
 from gpuemu.reference.elementwise import corners_of, elementwise
+from gpuemu.reference.extent import size_of
 from gpuemu.reference.registry import Call, rule
 from gpuemu.reference.step import LARGEST_SCALED_FLUSH, Growth, Loss, Propagate, Step, to_operand
 
@@ -85,7 +86,7 @@ def propagate_tanh(step: Step, error: Tensor) -> bool:
     """(1 - y^2) (e + 2e^2): the slope 1 - y^2 grows at most by a factor exp(2t) over a distance t."""
     reach = _argument_error(step)
     reach.addcmul_(reach, reach, value=2.0)
-    error.addcmul_(reach, torch.addcmul(_one(reach), step.result, step.result, value=-1.0))
+    error.addcmul_(reach, torch.addcmul(number_tensor(1.0, reach.device), step.result, step.result, value=-1.0))
     return step.is_within(LARGEST_GROWTH)
 
 
@@ -93,10 +94,6 @@ def propagate_wave(step: Step, error: Tensor) -> bool:
     """min(e, 2): sine and cosine have slope at most 1 and range 2. Corners would miss whole periods."""
     error.add_(_argument_error(step).clamp_(max=2.0))
     return step.is_within(sys.float_info.max)
-
-
-def _one(like: Tensor) -> Tensor:
-    return torch.ones((), dtype=torch.float64, device=like.device)
 
 
 CLOSED: dict[str, tuple[Loss, Propagate]] = {
@@ -154,11 +151,11 @@ def bound_silu(step: Step, error: Tensor) -> bool:
     own, more = max(UNITS, arithmetic.function_units) * u, 2.4 * u * widest
     slope = torch.sub(x, step.result, out=error).add_(1.0).abs_()
     factor = torch.add(scalar(own + 3.0 * more), slope, alpha=2.0 * u + more)
-    flush = x.abs()
+    flush = size_of(x)
     if widest > 2.0 * u * LARGEST_SCALED_FLUSH:
-        flush.clamp_(max=LARGEST_SCALED_FLUSH)
-    torch.add(scalar(omega), flush, alpha=omega, out=flush)
-    torch.addcmul(flush, step.result.abs(), factor, out=error)
+        flush = flush.clamp(max=LARGEST_SCALED_FLUSH)
+    flush = torch.add(scalar(omega), flush, alpha=omega)
+    torch.addcmul(flush, size_of(step.result), factor, out=error)
     return True
 
 
