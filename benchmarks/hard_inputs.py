@@ -1,6 +1,6 @@
 """How many plans of hard values find each buggy kernel of the corpus, and how many controls they alarm.
 
-    python benchmarks/hard_inputs.py [--seeds 20] [--control-seeds 4] [--budget 8] [--classes LIST]
+    python benchmarks/hard_inputs.py [--seeds 10] [--control-seeds 4] [--budget 8] [--classes LIST]
         [--kernels LIST] [--json] [--output FOLDER] [--parts FILE ...]
 
 A plan draws one hard value class, as `gpuemu check KERNEL --values CLASS --budget 8 --seed N` does; the seeds
@@ -208,7 +208,7 @@ def make_page(measured: Sequence[Row], document: dict[str, Any]) -> str:
 def main() -> None:
     """Measure, then print tables or one JSON document, and record both."""
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
-    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--control-seeds", type=int, default=4)
     parser.add_argument("--budget", type=int, default=8)
     parser.add_argument("--classes", default=",".join(CLASSES))
@@ -217,7 +217,7 @@ def main() -> None:
     parser.add_argument(
         "--parts", type=Path, nargs="+", default=[], help="combine these documents, measure nothing"
     )
-    parser.add_argument("--output", type=Path, help="also write hard-inputs.json and .md into this folder")
+    parser.add_argument("--output", type=Path, help="also write hard_inputs.json and .md into this folder")
     arguments = parser.parse_args()
     started = time.perf_counter()
     parts = [json.loads(path.read_text()) for path in arguments.parts]
@@ -231,8 +231,9 @@ def main() -> None:
     for part in parts:  # they name what they measured
         arguments.budget, arguments.seeds = part["budget"], part["seeds"]
         arguments.control_seeds = part["control_seeds"]
+    flags = [f"--seeds {arguments.seeds} --control-seeds {arguments.control_seeds} --budget {arguments.budget}"]
     document = {
-        "command": " ".join(["python benchmarks/hard_inputs.py", *([] if parts else sys.argv[1:])]),
+        "command": " ".join(["python benchmarks/hard_inputs.py", *(flags if parts else sys.argv[1:])]),
         "budget": arguments.budget,
         "seeds": arguments.seeds,
         "control_seeds": arguments.control_seeds,
@@ -248,8 +249,8 @@ def main() -> None:
         show(measured)
     if arguments.output:
         arguments.output.mkdir(parents=True, exist_ok=True)
-        (arguments.output / "hard-inputs.json").write_text(json.dumps(document) + "\n")
-        (arguments.output / "hard-inputs.md").write_text(make_page(measured, document))
+        (arguments.output / "hard_inputs.json").write_text(json.dumps(document) + "\n")
+        (arguments.output / "hard_inputs.md").write_text(make_page(measured, document))
 
 
 if __name__ == "__main__":

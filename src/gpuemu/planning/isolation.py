@@ -7,7 +7,8 @@ inputs take turns; from turn to turn an input goes through these sizes:
 
 - for each of its dims: that dim so short that a quarter of the lines along it hold no NaN or infinity, the
   others well into a second tile (in odd turns just past a first), and several rows;
-- every dim just past a tile, the shortest that a loop over tiles repeats for;
+- every dim just past a tile, the shortest that a loop over tiles repeats for, but many lines: hardly one is
+  clean, some hold infinities of one sign alone, and a right result is one;
 - again each dim short, and then once the sizes that were planned.
 
 Each `EVERYWHERE`-th case is left as it was planned, hard in all inputs. So is a plan without dense classes.
@@ -29,6 +30,7 @@ from gpuemu.planning.limits import Limits, fits
 EVERYWHERE = 8
 TILES = (32,)  # where a kernel's own are not known
 ROWS = 8  # at most so many where a line is short, and at least half as many
+MANY = 4  # tiles of lines where hardly one is clean
 SIZE_CHOICES = 6
 SHORT_PLAIN, LONG_PLAIN = ("bell", "uniform"), ("uniform", "bell")
 VALUES = "values "
@@ -76,7 +78,7 @@ class Isolation:
         if short is None:
             return levels, dims
         longest = VALUE_CLASSES[levels[VALUES + kept]].clean_length
-        return levels, self._resize(dims, short, longest, turn)
+        return levels, self._resize(dims, short, longest, turn, frozenset() if short else self._counting(kept))
 
     def _pick_short(self, name: str, turn: int) -> str | None:
         """The dim of an input that is short in its turn; EDGE: none, all just past a tile; None: as planned."""
@@ -86,6 +88,20 @@ class Isolation:
         choices = [*dims, EDGE, *dims, None]
         return choices[turn % len(choices)]
 
+    def _counting(self, kept: str) -> frozenset[str]:
+        """The dims that count an input's lines: it alone has them, as only the first matrix of a product has M.
+
+        Of an input that shares no dim, those of its last axis are taken to run along the lines.
+        """
+        own = self._dims_of(kept)
+        shared = {dim for name in self.op.tensors if name != kept for dim in self._dims_of(name)}
+        last = self.op.tensors[kept].axes[-1:]
+        along = own & shared or {dim for axis in last for dim in expression.names(axis)}
+        return frozenset(own - along - self.batch)
+
+    def _dims_of(self, name: str) -> set[str]:
+        return {dim for axis in self.op.tensors[name].axes for dim in expression.names(axis)}
+
     def _plain(self, name: str, drawn: str, is_planned: bool) -> str:
         """A plain class that the input admits; else what was drawn for it."""
         tensor = self.op.tensors[name]
@@ -93,16 +109,23 @@ class Isolation:
         preferred = LONG_PLAIN if is_planned else SHORT_PLAIN
         return next((plain for plain in preferred if plain in admitted), drawn)
 
-    def _resize(self, dims: Mapping[str, int], short: str, longest: int | None, turn: int) -> Mapping[str, int]:
-        """The sizes with one dim short, the others long and several rows, as far as is admissible."""
+    def _resize(
+        self, dims: Mapping[str, int], short: str, longest: int | None, turn: int, counting: frozenset[str]
+    ) -> Mapping[str, int]:
+        """The sizes with one dim short, the others long and several rows, as far as is admissible.
+
+        counting: dims that are to be of many tiles.
+        """
         if short and longest is not None:
             dims = self._replace(dims, short, lambda size: 1 < size <= longest)
         edge, second = min(self.tiles), max(self.tiles) * 3 // 2
         at_edge = turn % 2 or not short
-        for name in self.op.domains:
+        for name in sorted(self.op.domains, key=counting.__contains__):  # large ones last, beside small ones
             if name in self.batch:
                 rows = _several(math.prod(dims[other] for other in self.batch if other != name))
                 dims = self._replace(dims, name, rows)
+            elif name in counting:
+                dims = self._replace(dims, name, lambda size: size >= edge * MANY)
             elif name != short and at_edge:
                 dims = self._replace(dims, name, lambda size: edge < size <= edge * 5 // 4)
             elif name != short:

@@ -68,6 +68,25 @@ def test_of_an_only_input_half_the_cases_have_several_short_rows(value_class: st
     assert sum(several) >= len(several) - 1
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_where_no_line_is_clean_there_are_many_of_them(seed: int) -> None:
+    op = Op(
+        "matmul",
+        {"a": "M K", "b": "K N"},
+        {"M": Dim(1, 4096), "K": Dim(1, 4096), "N": Dim(1, 4096)},
+        lambda a, b: a @ b,
+    )
+    cases = make_plan(op, budget=8, seed=seed, value_classes=["adversarial"], block_sizes=(32, 64)).cases
+    for hard, counting in (("a", "M"), ("b", "N")):
+        edge = [case.dims for case in cases if hard_inputs(case) == [hard] and 32 < case.dims["K"] <= 40]
+        assert any(dims[counting] >= 128 for dims in edge)
+
+
+def test_an_input_without_axes_is_hard_in_its_turn() -> None:
+    op = Op("scale", {"x": "N", "s": ""}, {"N": Dim(1, 64)}, lambda x, s: x * s)
+    assert {tuple(hard_inputs(case)) for case in plan_of(op, "adversarial", budget=7).cases} == {("x",), ("s",)}
+
+
 def test_how_long_a_line_may_be_follows_from_the_share_of_nonfinite_values() -> None:
     assert VALUE_CLASSES["adversarial"].clean_length == 6  # 0.8^6 = 0.26
     assert VALUE_CLASSES["nan_injected"].clean_length == 36  # 0.9625^36 = 0.25

@@ -133,3 +133,26 @@ def test_a_single_element_slightly_off_is_rejected() -> None:
     wrong[2, 32] *= 1 + 2.0**-7
     assert not rejects(right, softmax, x, dtype="float32")
     assert rejects(wrong, softmax, x, dtype="float32")
+
+
+def test_a_logit_that_leads_by_more_than_its_error_has_all_of_the_share() -> None:
+    """However large both are: q k^T near the largest float32, in error by 1e30, leads by 1e35."""
+    q, k, v = torch.tensor([[3e37, -7e36]]), draw("normal", (49, 2), 0), draw("normal", (49, 3), 1)
+    scores = (q @ k.T).double()[0]
+    first = int(scores[:32].argmax())
+    k = torch.cat([k, 1.5 * k[first : first + 1]])  # a later tile raises the maximum
+    v = torch.cat([v, v[first : first + 1] + 2.0])
+    assert not rejects(v[-1:].clone(), attention, q, k, v, dtype="float32")
+    assert rejects(v[first : first + 1] + v[-1:], attention, q, k, v, dtype="float32")  # nothing rescaled
+
+
+@pytest.mark.parametrize("scale", [1e5, 1e6, 3e7, 1e9, 1e30])
+def test_the_bound_of_wide_softmax_holds_whatever_its_logits_are_off_by(scale: float) -> None:
+    x = draw("normal", (64, 9), 2) * scale
+    x[:32, 1] = x[:32, 0] * (1.0 + 3e-7)  # as good as a tie
+    ((value, bound),) = outputs_of(softmax, x, profile="P0", dtype="float32")
+    off = 2.0 * 2.0**-24 * x.double().abs()
+    for seed in range(20):
+        signs = draw("normal", (64, 9), 3 + seed).double().sign()
+        assert bool(((torch.softmax(x.double() + signs * off, -1) - value).abs() <= bound).all())
+    assert bool((bound <= 1.0).all())

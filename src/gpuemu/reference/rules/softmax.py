@@ -119,7 +119,12 @@ def _softmax_error(
 def _wide_softmax_error(
     arithmetic: Arithmetic, x: Tensor, spread: Tensor, y: Tensor, dims: list[int], own: float
 ) -> Tensor:
-    """For exponents of any size, unknown logits and NaN."""
+    """For exponents of any size, unknown logits and NaN.
+
+    Shares sum to 1: what the largest loses others gain, and what it gains they lose. So it is off by no more
+    than the sum of max(d_j, y_j) over the others, next to nothing where it leads by more than the errors,
+    however large these are.
+    """
     unknown = ~spread.isfinite()
     if dims:
         unknown = unknown.any(dims[0], keepdim=True)
@@ -130,6 +135,11 @@ def _wide_softmax_error(
     bound = exponent.clamp(max=LARGEST_EXPONENT).expm1_().mul_(1.0 + own).add_(own).mul_(y)
     grown = (x - log_sum).add_(exponent).clamp_(max=0.0).exp_()
     bound = torch.where(exponent > LARGEST_EXPONENT, torch.maximum(grown * (1.0 + own), y), bound)
+    if dims:
+        largest = y.argmax(dims[0], keepdim=True)
+        others = torch.maximum(bound, y).scatter_(dims[0], largest, 0.0).sum(dims[0], keepdim=True)
+        held = others * (1.0 + own) + y.gather(dims[0], largest) * own
+        bound.scatter_(dims[0], largest, torch.minimum(bound.gather(dims[0], largest), held))
     bound.add_(2.0 * arithmetic.underflow).clamp_(max=1.0).nan_to_num_(nan=0.0)
     return torch.where(unknown, torch.inf, bound)
 
