@@ -137,8 +137,8 @@ def _wide_softmax_error(
     bound = torch.where(exponent > LARGEST_EXPONENT, torch.maximum(grown * (1.0 + own), y), bound)
     if dims:
         largest = y.argmax(dims[0], keepdim=True)
-        others = torch.maximum(bound, y).scatter_(dims[0], largest, 0.0).sum(dims[0], keepdim=True)
-        held = others * (1.0 + own) + y.gather(dims[0], largest) * own
+        others = torch.maximum(bound, y).nan_to_num_(nan=0.0).scatter_(dims[0], largest, 0.0)
+        held = others.sum(dims[0], keepdim=True) * (1.0 + own) + y.gather(dims[0], largest) * own
         bound.scatter_(dims[0], largest, torch.minimum(bound.gather(dims[0], largest), held))
     bound.add_(2.0 * arithmetic.underflow).clamp_(max=1.0).nan_to_num_(nan=0.0)
     return torch.where(unknown, torch.inf, bound)
