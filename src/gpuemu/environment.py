@@ -35,7 +35,9 @@ SCRATCH_VARIABLES = (
 )  # fmt: skip
 # What a worker's environment keeps; everything else may be a secret or a way of telling that it is a test.
 WORKER_VARIABLES = ("PATH", "LANG", "PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "PYTHONHASHSEED")
+# What compilers set at their first use: their folders, and where torch.compile found their tools.
 _CACHE_ENDINGS = ("_CACHE_DIR", "_CACHE_PATH", "_CACHE_HOME")
+_OF_COMPILERS = ("_TORCHINDUCTOR_", "TRITON_PTXAS_", "TRITON_LIBDEVICE_", "TRITON_LIBCUDA_")
 WORKER_PREFIXES = (
     "LC_", "CUDA_", "NVIDIA_", "CUBLAS_", "CUDNN_", "NCCL_", "TRITON_", "TORCH_", "PYTORCH_", "OMP_", "MKL_",
     "OPENBLAS_", "NUMBA_", "JAX_", "XLA_",
@@ -43,8 +45,12 @@ WORKER_PREFIXES = (
 
 
 def snapshot() -> dict[str, str]:
-    """Every variable but those in which compilers keep their folders, which they set at their first use."""
-    return {name: value for name, value in os.environ.items() if not name.endswith(_CACHE_ENDINGS)}
+    """Every variable but those that compilers set at their first use."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.endswith(_CACHE_ENDINGS) and not name.startswith(_OF_COMPILERS)
+    }
 
 
 def make_worker_environment(scratch: str) -> dict[str, str]:

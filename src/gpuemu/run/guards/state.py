@@ -77,10 +77,15 @@ def _process() -> dict[str, Any]:
     return {
         "working directory": str(Path.cwd()),
         "environment": environment.snapshot(),
-        "path of modules": tuple(sys.path),
+        "path of modules": tuple(entry for entry in sys.path if not _is_vendored(entry)),
         "floating-point subnormals": _keeps_subnormals(),
         **{f"handler of {one.name}": signal.getsignal(one) for one in _SIGNALS},
     }
+
+
+def _is_vendored(entry: str) -> bool:
+    """Whether an installed package keeps others there; setuptools, which torch.compile imports, adds such a one."""
+    return not {"site-packages", "dist-packages"}.isdisjoint(Path(entry).parent.parts)
 
 
 def _random() -> dict[str, Any]:
@@ -123,14 +128,16 @@ def compare(before: State, after: State) -> GuardFinding | None:
     if not changed:
         return None
     name = changed[0]
-    text = f"left {len(started)} threads running" if name == "threads" else f"changed the {name}"
+    names = ", ".join(sorted(thread.name for thread in started)[:3])
+    text = f"left {len(started)} threads running ({names})" if name == "threads" else f"changed the {name}"
     if name in _flags():
         text += f" from {before[name]} to {after[name]}"
     if name == "environment":
         keys = {k for k in {**before[name], **after[name]} if before[name].get(k) != after[name].get(k)}
         text += f" ({', '.join(sorted(keys)[:3])})"
-    more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-    return GuardFinding(NAME, f"{text}{more}")
+    if len(changed) > 1:
+        text += f"; also {', '.join(changed[1:])}" + (f" ({names})" if "threads" in changed[1:] else "")
+    return GuardFinding(NAME, text)
 
 
 def restore(before: State) -> None:

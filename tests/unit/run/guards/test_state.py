@@ -65,6 +65,13 @@ def test_no_change_is_no_finding() -> None:
     assert state.compare(before, state.take()) is None
 
 
+def test_what_torch_compile_does_at_its_first_call_is_no_change() -> None:
+    x = torch.randn(33)
+    before = state.take()
+    torch.compile(lambda x: torch.nn.functional.gelu(x) * 2.0)(x)
+    assert state.compare(before, state.take()) is None
+
+
 def test_an_op_that_may_draw_is_not_blamed_for_it() -> None:
     before = state.take(with_random=False)
     torch.rand(3)
@@ -73,11 +80,11 @@ def test_an_op_that_may_draw_is_not_blamed_for_it() -> None:
 
 def test_a_thread_left_running_is_named() -> None:
     before, end = state.take(), threading.Event()
-    threading.Thread(target=end.wait).start()
+    threading.Thread(target=end.wait, name="sleeper").start()
     finding = state.compare(before, state.take())
     end.set()
     assert finding is not None
-    assert finding.message == "left 1 threads running"
+    assert finding.message == "left 1 threads running (sleeper)"
 
 
 def test_what_decides_how_later_calls_compute_is_put_back() -> None:
