@@ -1,8 +1,8 @@
 """A fault of torch that our controls found: SDPA's efficient backend has NaN where float32 arithmetic has none.
 
-Its float32 products are three of tf32. Of an infinity, or of what rounds to one in tf32, the split leaves
-infinity - infinity = NaN; so a key that is to have weight 0, its score being -inf, makes NaN of the row. Hence
-that backend is no control in float32 (`gpuemu.corpus.population.libraries`).
+A key that is to have weight 0, since an infinity makes its score -inf, turns its rows into NaN (torch 2.11 on an
+H200), as the split of a float32 number into several of tf32 does (infinity - infinity); the largest finite number
+does no harm. Hence that backend is no control in float32 (`gpuemu.corpus.population.libraries`).
 """
 
 from __future__ import annotations
@@ -31,12 +31,15 @@ def test_in_16_bits_a_key_of_weight_zero_does_nothing(backend: str, dtype: torch
     assert torch.equal(rows(backend, torch.inf, dtype), torch.ones(8, 32, device="cuda", dtype=dtype))
 
 
-@pytest.mark.parametrize("extreme", [torch.inf, torch.finfo(torch.float32).max])
-def test_gpuemu_says_so_where_it_is(extreme: float) -> None:
+def test_a_finite_extreme_does_nothing_in_float32() -> None:
+    extreme = torch.finfo(torch.float32).max
+    assert torch.equal(rows("EFFICIENT_ATTENTION", extreme, torch.float32), torch.ones(8, 32, device="cuda"))
+
+
+def test_gpuemu_finds_what_an_infinity_does() -> None:
     expected = torch.ones(8, 32, device="cuda")
-    assert torch.equal(rows("MATH", extreme, torch.float32), expected)
-    right = torch.equal(rows("EFFICIENT_ATTENTION", extreme, torch.float32), expected)
-    print("efficient backend, float32, an extreme of", extreme, "right" if right else "NaN")
+    assert torch.equal(rows("MATH", torch.inf, torch.float32), expected)
+    is_right = torch.equal(rows("EFFICIENT_ATTENTION", torch.inf, torch.float32), expected)
     report = gpuemu.check(
         attention_by("EFFICIENT_ATTENTION"),
         "attention",
@@ -49,6 +52,4 @@ def test_gpuemu_says_so_where_it_is(extreme: float) -> None:
         value_classes=["sparse_nonfinite"],
     )
     kinds = {record.verdict.kind for record in report.failures}
-    print(len(report.failures), "of", len(report.records), "cases fail:", kinds)
-    if not right:
-        assert "nonfinite" in kinds
+    assert is_right or "nonfinite" in kinds
