@@ -15,7 +15,7 @@ from gpuemu.corpus.population.implementation import Function, Implementation, co
 Tensor = torch.Tensor
 _NOT_16_BITS = ("cuda/float16", "cuda/bfloat16")
 # SDPA: flash and cuDNN take no float32. The efficient backend does, but multiplies by tf32 tensor cores: an
-# infinity gives NaN where float32 has none (tests/gpu/test_torch_attention.py shows it). It is no control there.
+# infinity gives NaN where float32 has none (tests/gpu/test_torch_attention.py). So it is no control there.
 _NOT_32_BITS = ("cuda/float32",)
 FP8_MULTIPLE = 16  # cuBLASLt takes 8-bit matrices whose inner and outer sizes are multiples of 16
 HEAD_MULTIPLE = 8  # and the backends of SDPA, head dims that are multiples of 8

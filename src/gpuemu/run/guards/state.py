@@ -84,7 +84,7 @@ def _process() -> dict[str, Any]:
 
 
 def _is_vendored(entry: str) -> bool:
-    """Whether an installed package keeps others there; setuptools, which torch.compile imports, adds such one."""
+    """Whether an installed package keeps others there, as setuptools, which torch.compile imports, does."""
     return not {"site-packages", "dist-packages"}.isdisjoint(Path(entry).parent.parts)
 
 
