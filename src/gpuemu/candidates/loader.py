@@ -21,6 +21,7 @@ from gpuemu.model.op import Op
 
 OP_MARK = "__gpuemu_op__"
 DEVICE_WORDS = (b"cuda", b"device", b"gpu")
+COMPILED_MARK = "_torchdynamo_orig_callable"  # what torch.compile made here traces no redirected words
 
 
 def mark(op: str | Op) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -135,11 +136,12 @@ def from_callable(function: Any, name: str | None = None, target: str | None = N
     path = _source_path(function)
     text = path.read_bytes() if path else b""
     kind = find_kind(function, text)
+    speaks = kind == "triton" or any(word in text for word in DEVICE_WORDS)
     return Candidate(
         name=name,
         target=target or f"{getattr(function, '__module__', '?')}:{getattr(function, '__qualname__', name)}",
         kind=kind,
-        speaks_of_devices=kind == "triton" or any(word in text for word in DEVICE_WORDS),
+        speaks_of_devices=speaks and not hasattr(function, COMPILED_MARK),
         call=call,
         op=getattr(function, OP_MARK, None),
         source_path=str(path) if path else None,

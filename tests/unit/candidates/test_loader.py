@@ -149,3 +149,13 @@ def test_load_op_from_a_file(tmp_path: Path) -> None:
 def test_parse_target_keeps_both_parts() -> None:
     target = parse_target("package.module:Class.method")
     assert (target.module, target.attribute, target.path) == ("package.module", "Class.method", None)
+
+
+def test_what_torch_compile_made_in_this_process_is_called_as_it_is() -> None:
+    """Its tracer asks the device's words, which this file has (cuda), about streams and generators."""
+    function = loader.from_callable(torch.relu)
+    compiled = loader.from_callable(torch.compile(lambda x: torch.relu(x)))  # noqa: PLW0108
+    written_here = loader.from_callable(lambda x: torch.relu(x))  # noqa: PLW0108
+    assert written_here.speaks_of_devices
+    assert not compiled.speaks_of_devices
+    assert not function.speaks_of_devices
