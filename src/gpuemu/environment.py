@@ -53,15 +53,20 @@ def snapshot() -> dict[str, str]:
     }
 
 
-def make_worker_environment(scratch: str) -> dict[str, str]:
-    """The environment of a candidate's process: what tools need; caches and temporary files go to `scratch`."""
+def make_worker_environment(scratch: str, is_interpreted: bool) -> dict[str, str]:
+    """The environment of a candidate's process: what tools need; caches and temporary files go to `scratch`.
+
+    is_interpreted: whether Triton's kernels, its own library's included, are interpreted (CPU tier).
+    """
     kept = {
         name: value
         for name, value in os.environ.items()
         if name in WORKER_VARIABLES or name.startswith(WORKER_PREFIXES)
     }
     folders = dict.fromkeys(SCRATCH_VARIABLES, scratch)
-    return {**kept, **folders, "PYTHONUNBUFFERED": "1"}
+    kept.pop("TRITON_INTERPRET", None)  # Triton reads it when it is imported, before a candidate is known
+    tier = {"TRITON_INTERPRET": "1"} if is_interpreted else {}
+    return {**kept, **folders, **tier, "PYTHONUNBUFFERED": "1"}
 
 
 def get_store_path(default: Path | None = None) -> Path:

@@ -66,7 +66,7 @@ def test_a_right_triton_kernel_passes(file: Path) -> None:
 
 
 def test_a_store_one_past_the_output_is_seen(file: Path) -> None:
-    assert "guard:red_zone" in kinds(check(f"{file}::relu_one_more"))
+    assert "guard:poison" in kinds(check(f"{file}::relu_one_more"))
 
 
 def test_a_kernel_whose_output_is_not_used_is_a_decoy(file: Path) -> None:

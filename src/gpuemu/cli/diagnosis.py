@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import platform
 import shutil
 import subprocess
@@ -249,14 +251,23 @@ def check_cuda_tier(cuda: Item) -> Item:
 
 
 def _check_relu_on_device() -> str:
-    arguments = ["check", "relu_triton", "--device", "cuda", "--budget", "4", "--seed", "0", "--no-store", "-q"]
+    arguments = "check relu_triton --device cuda --budget 4 --seed 0 --no-store --json"
     done = subprocess.run(  # noqa: S603 - our own command line
-        [sys.executable, "-m", "gpuemu", *arguments],
+        [sys.executable, "-m", "gpuemu", *arguments.split()],
         capture_output=True, text=True, timeout=CHILD_TIMEOUT_S, check=False,
     )  # fmt: skip
     if done.returncode != 0:
-        raise AssertionError((done.stdout + done.stderr).strip().splitlines()[-1:])
+        raise AssertionError(_what_failed(done.stdout) or done.stderr.strip().rpartition("\n")[2])
     return "works: checked relu_triton on 4 cases"
+
+
+def _what_failed(document: str) -> str:
+    """Of a report in JSON: the first verdict that is not a pass."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        verdicts = [record["verdict"] for record in json.loads(document)["records"]]
+        failed = next(verdict for verdict in verdicts if verdict["status"] != "pass")
+        return f"relu_triton was judged {failed['status']} ({failed.get('kind')}): {failed.get('message')}"
+    return ""
 
 
 def _try(name: str, attempt: Callable[[], str]) -> Item:

@@ -143,7 +143,8 @@ class WorkerCaller:
                 hidden=self._hidden, memory_bytes=None if is_device else memory_bytes,
                 processes=self._limits.processes,
             )  # fmt: skip
-            self._zygote = Zygote(policy, self._protect, memory_bytes if is_device else None)
+            resident_bytes = memory_bytes if is_device else None
+            self._zygote = Zygote(policy, self._protect, resident_bytes, is_interpreted=not is_device)
 
     def load(self, job: Job) -> Loaded:
         """Import a candidate.

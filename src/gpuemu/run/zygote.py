@@ -28,9 +28,12 @@ class Zygote:
 
     control: messages to and from it. output: the file that they print to. printed: the end of that.
     resident_bytes: what a worker may hold in memory, where its address space is not limited.
+    is_interpreted: whether Triton kernels are interpreted there, or compiled.
     """
 
-    def __init__(self, policy: Policy, protect: bool, resident_bytes: int | None) -> None:
+    def __init__(
+        self, policy: Policy, protect: bool, resident_bytes: int | None, *, is_interpreted: bool
+    ) -> None:
         ours, theirs = socket.socketpair()
         self.control = Channel(ours)
         self._scratch = tempfile.mkdtemp(prefix="gpuemu-")
@@ -47,7 +50,7 @@ class Zygote:
                 stdout=written,
                 stderr=written,
                 pass_fds=(theirs.fileno(),),
-                env=environment.make_worker_environment(self._scratch),
+                env=environment.make_worker_environment(self._scratch, is_interpreted),
                 start_new_session=True,
             )
         finally:

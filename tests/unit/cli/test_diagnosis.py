@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -223,6 +224,15 @@ def test_the_cuda_tier_is_tried_in_a_process_of_its_own(
     assert ("boom" in item.detail) == (code != 0)
     assert calls[0][1:5] == ["-m", "gpuemu", "check", "relu_triton"]
     assert diagnosis.check_cuda_tier(Item("cuda", "absent", "")).state == "absent"
+
+
+def test_the_cuda_tier_says_which_verdict_was_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    verdicts = [{"status": "pass"}, {"status": "fail", "kind": "value", "message": "2 of 4 elements"}]
+    text = json.dumps({"records": [{"verdict": verdict} for verdict in verdicts]})
+    ended = subprocess.CompletedProcess([], 1, text, "")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
+    item = diagnosis.check_cuda_tier(Item("cuda", "ok", ""))
+    assert item.detail.endswith("relu_triton was judged fail (value): 2 of 4 elements")
 
 
 def test_worker_protections(monkeypatch: pytest.MonkeyPatch) -> None:

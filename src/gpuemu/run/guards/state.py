@@ -25,7 +25,7 @@ from gpuemu import environment
 from gpuemu.model.observation import GuardFinding
 
 NAME = "state"
-_TOOLS = ("torch", "triton", "concurrent", "multiprocessing")
+_TOOLS = ("torch", "triton", "concurrent", "multiprocessing", "tqdm")
 _SIGNALS = (signal.SIGALRM, signal.SIGSEGV, signal.SIGTERM, signal.SIGINT, signal.SIGABRT)
 _TORCH_FUNCTIONS = ("allclose", "equal", "isclose", "empty", "zeros", "where", "isnan")
 _TENSOR_METHODS = ("__eq__", "contiguous", "cpu", "numpy", "clone", "to", "equal", "allclose", "isnan", "copy_")

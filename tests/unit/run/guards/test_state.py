@@ -87,6 +87,20 @@ def test_a_thread_left_running_is_named() -> None:
     assert finding.message == "left 1 threads running (sleeper)"
 
 
+@pytest.mark.parametrize("module", ["tqdm._monitor", "torch._inductor.compile_worker.timer"])
+def test_a_thread_that_a_tool_keeps_is_none_of_the_call(module: str) -> None:
+    class Monitor(threading.Thread):
+        def run(self) -> None:
+            end.wait()
+
+    Monitor.__module__ = module
+    before, end = state.take(), threading.Event()
+    Monitor().start()
+    finding = state.compare(before, state.take())
+    end.set()
+    assert finding is None
+
+
 def test_what_decides_how_later_calls_compute_is_put_back() -> None:
     before = state.take()
     torch.set_default_dtype(torch.float64)
