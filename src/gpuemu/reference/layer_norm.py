@@ -151,7 +151,8 @@ def rms_norm_error(arithmetic: Arithmetic, rows: Rows) -> NormError | None:
 def _root_error(arithmetic: Arithmetic, rows: Rows, t: Tensor) -> Tensor:
     """The relative error of 1 / s at s^2 t instead of s^2, and its own; NaN for t < 0."""
     own, flush = 4.0 * arithmetic.unit_roundoff, arithmetic.underflow
-    most = flush * math.hypot(rows.extent.reach, math.sqrt(rows.eps)) * SLACK  # the variance is at most M^2
+    # The variance is at most M^2; an eps below 0 only takes from it.
+    most = flush * math.hypot(rows.extent.reach, math.sqrt(max(rows.eps, 0.0))) * SLACK
     h = (1.0 - t).div_(t.sqrt().add_(t))
     return h.add_(own + most) if most < NEGLIGIBLE * own else h.add_(own).add_(flush / rows.inverse)
 

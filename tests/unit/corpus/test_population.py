@@ -45,7 +45,9 @@ def fails(implementation: Implementation, dtype: str) -> bool:
 
 
 def names(role: str) -> list[tuple[Implementation, str]]:
-    return [(i, dtype) for i in RUNNING_HERE if i.role == role for dtype in DTYPES]
+    return [
+        (i, dtype) for i in RUNNING_HERE if i.role == role for dtype in DTYPES if dtype in get_op(i.op).dtypes
+    ]
 
 
 def identify(value: object) -> str | None:

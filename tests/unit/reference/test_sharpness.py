@@ -156,3 +156,16 @@ def test_the_bound_of_wide_softmax_holds_whatever_its_logits_are_off_by(scale: f
         signs = draw("normal", (64, 9), 3 + seed).double().sign()
         assert bool(((torch.softmax(x.double() + signs * off, -1) - value).abs() <= bound).all())
     assert bool((bound <= 1.0).all())
+
+
+@pytest.mark.parametrize("eps", [-0.5, -1e-3])
+def test_a_layer_norm_with_an_eps_below_zero_is_followed(eps: float) -> None:
+    """torch takes it, and its op database draws one."""
+    x = draw("normal", (6, 32), 4) * 3.0
+    right = torch.nn.functional.layer_norm(x.double(), (32,), eps=eps).float()
+
+    def norm(t: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.layer_norm(t, (32,), eps=eps)
+
+    assert not rejects(right, norm, x, dtype="float32")
+    assert rejects(right * (1.0 + 2.0**-12), norm, x, dtype="float32")
