@@ -1,8 +1,10 @@
-"""A fault of torch that our controls found: SDPA's efficient backend has NaN where float32 arithmetic has none.
+"""Two faults of torch that our controls found, each with NaN where float32 arithmetic has none.
 
-A key that is to have weight 0, since an infinity makes its score -inf, turns its rows into NaN (torch 2.11 on
-an H200), as the split of a float32 number into several of tf32 does (infinity - infinity); the largest finite
+SDPA's efficient backend: a key that is to have weight 0, since an infinity makes its score -inf, turns its rows into
+NaN (torch 2.11 on an H200), as the split of a float32 number into several of tf32 does (infinity - infinity); the largest finite
 number does no harm. Hence that backend is no control in float32 (`gpuemu.corpus.population.libraries`).
+
+torch.compile: a softmax of scaled scores, where these are large (`gpuemu.corpus.population.compiled`).
 """
 
 from __future__ import annotations
@@ -53,3 +55,23 @@ def test_gpuemu_finds_what_an_infinity_does() -> None:
     )
     kinds = {record.verdict.kind for record in report.failures}
     assert is_right or "nonfinite" in kinds
+
+
+def softmax_of_scaled(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x * 0.3, -1)
+
+
+def test_gpuemu_finds_what_a_fused_scale_does() -> None:
+    op = gpuemu.Op("scaled_softmax", {"x": "B H"}, {"B": (1, 8), "H": (2, 64)}, softmax_of_scaled)
+    x = torch.linspace(-1e14, 1e14, 60, device="cuda").reshape(2, 30)
+    is_right = bool(torch.compile(softmax_of_scaled)(x).isfinite().all())
+    assert bool(softmax_of_scaled(x).isfinite().all())
+    reports = [
+        gpuemu.check(
+            function, op, budget=32, seed=5, device="cuda", store=False, shrink=False,
+            dtypes=["float32"], value_classes=["sparse_adversarial"],
+        )
+        for function in (softmax_of_scaled, torch.compile(softmax_of_scaled))
+    ]  # fmt: skip
+    assert not reports[0].failures
+    assert is_right or "nonfinite" in {record.verdict.kind for record in reports[1].failures}
