@@ -1,8 +1,9 @@
 """Two faults of torch that our controls found, each with NaN where float32 arithmetic has none.
 
-SDPA's efficient backend: a key that is to have weight 0, since an infinity makes its score -inf, turns its rows into
-NaN (torch 2.11 on an H200), as the split of a float32 number into several of tf32 does (infinity - infinity); the largest finite
-number does no harm. Hence that backend is no control in float32 (`gpuemu.corpus.population.libraries`).
+SDPA's efficient backend: a key that is to have weight 0, since an infinity makes its score -inf, turns its rows
+into NaN (torch 2.11 on an H200), as the split of a float32 number into several of tf32 does (infinity -
+infinity); the largest finite number does no harm. Hence that backend is no control in float32
+(`gpuemu.corpus.population.libraries`).
 
 torch.compile: a softmax of scaled scores, where these are large (`gpuemu.corpus.population.compiled`).
 """
