@@ -69,6 +69,14 @@ def make_worker_environment(scratch: str, is_interpreted: bool) -> dict[str, str
     return {**kept, **folders, **tier, "PYTHONUNBUFFERED": "1"}
 
 
+def make_sanitizer_environment() -> dict[str, str]:
+    """For a program under compute-sanitizer.
+
+    The caching allocator hands out parts of large blocks, in which a tool sees neither end nor first write.
+    """
+    return {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "CUDA_LAUNCH_BLOCKING": "1"}
+
+
 def get_store_path(default: Path | None = None) -> Path:
     """Folder of the run store: `GPUEMU_STORE`, else `default`, else `.gpuemu`."""
     return Path(os.environ.get("GPUEMU_STORE") or default or ".gpuemu")

@@ -24,6 +24,7 @@ VERBS = {
     "check": "Check a kernel: find inputs on which it is wrong.",
     "replay": "Repeat a recorded case: same input bytes, same verdict?",
     "runs": "List the recorded runs, or show the cases of one.",
+    "sanitize": "Run NVIDIA's compute-sanitizer on a recorded case.",
     "ops": "List the built-in ops, or show one; --corpus lists the kernels.",
     "calibrate": "Measure what known-correct kernels score on this device.",
     "study": "Run a study and show its figures.",

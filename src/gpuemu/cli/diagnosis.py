@@ -58,6 +58,7 @@ def diagnose(folder: Path) -> Diagnosis:
         cuda,
         check_program("nvcc"),
         check_ptxas(),
+        check_sanitizer(),
         check_matplotlib(),
         check_configuration(folder),
         check_store(folder),
@@ -169,6 +170,14 @@ def check_ptxas() -> Item:
     spec = find_spec("triton")
     bundled = Path(spec.origin).parent / "backends/nvidia/bin/ptxas" if spec and spec.origin else Path()
     return Item("ptxas", "ok", f"Triton's own, {bundled}") if bundled.is_file() else item
+
+
+def check_sanitizer() -> Item:
+    """Whether `gpuemu sanitize` has a program; whether that works is tried on each case anew."""
+    from gpuemu.sanitizer import tools
+
+    path = tools.find_program()
+    return Item(tools.PROGRAM, *(("ok", path) if path else ("absent", "not found; `gpuemu sanitize` needs it")))
 
 
 def check_matplotlib() -> Item:

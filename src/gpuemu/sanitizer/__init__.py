@@ -1,0 +1,1 @@
+"""NVIDIA's compute-sanitizer, believed only after it has found a planted bug."""
