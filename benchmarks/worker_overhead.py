@@ -20,12 +20,16 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from gpuemu.campaign import Campaign
-from gpuemu.candidates import loader
-from gpuemu.checking import make_campaign
-from gpuemu.model.case import Case
-from gpuemu.ops.registry import get_op
-from gpuemu.run.worker import Job, WorkerCaller
+from gpuemu import environment
+
+environment.shorten_waits()  # as the command line does, and for both alike
+
+from gpuemu.campaign import Campaign  # noqa: E402
+from gpuemu.candidates import loader  # noqa: E402
+from gpuemu.checking import make_campaign  # noqa: E402
+from gpuemu.model.case import Case  # noqa: E402
+from gpuemu.ops.registry import get_op  # noqa: E402
+from gpuemu.run.worker import Job, WorkerCaller  # noqa: E402
 
 KERNELS = """
 import torch

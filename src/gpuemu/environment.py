@@ -6,6 +6,7 @@
 | GPUEMU_RUNNER | "worker" or "inline": where kernels are called if nothing else says; default worker |
 | TRITON_INTERPRET | set to 1 before a Triton kernel is imported on the CPU tier |
 | CI, NO_COLOR | honoured by the terminal report |
+| OMP_WAIT_POLICY, GOMP_SPINCOUNT | set by the command line and for workers, unless one of them is set already |
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 # Variables that change what a kernel computes or how it is compiled: recorded with every run.
@@ -40,8 +40,13 @@ _CACHE_ENDINGS = ("_CACHE_DIR", "_CACHE_PATH", "_CACHE_HOME")
 _OF_COMPILERS = ("_TORCHINDUCTOR_", "TRITON_PTXAS_", "TRITON_LIBDEVICE_", "TRITON_LIBCUDA_")
 WORKER_PREFIXES = (
     "LC_", "CUDA_", "NVIDIA_", "CUBLAS_", "CUDNN_", "NCCL_", "TRITON_", "TORCH_", "PYTORCH_", "OMP_", "MKL_",
-    "OPENBLAS_", "NUMBA_", "JAX_", "XLA_",
+    "OPENBLAS_", "NUMBA_", "JAX_", "XLA_", "GOMP_", "KMP_",
 )  # fmt: skip
+# How long a thread of OpenMP keeps its core while it waits for work. By default libgomp's spin 300,000 times (3
+# to 15 ms): those of the judge then hold the cores that the worker needs, and the other way round. 1,000 times
+# bridge the gap from one operator to the next. libgomp prefers that number to the policy, others know only the
+# policy (https://gcc.gnu.org/onlinedocs/libgomp/GOMP_005fSPINCOUNT.html).
+SHORT_WAITS = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "1000"}
 
 
 def snapshot() -> dict[str, str]:
@@ -66,7 +71,7 @@ def make_worker_environment(scratch: str, is_interpreted: bool) -> dict[str, str
     folders = dict.fromkeys(SCRATCH_VARIABLES, scratch)
     kept.pop("TRITON_INTERPRET", None)  # Triton reads it when it is imported, before a candidate is known
     tier = {"TRITON_INTERPRET": "1"} if is_interpreted else {}
-    return {**kept, **folders, **tier, "PYTHONUNBUFFERED": "1"}
+    return {**_missing_waits(), **kept, **folders, **tier, "PYTHONUNBUFFERED": "1"}
 
 
 def make_sanitizer_environment() -> dict[str, str]:
@@ -75,6 +80,19 @@ def make_sanitizer_environment() -> dict[str, str]:
     The caching allocator hands out parts of large blocks, in which a tool sees neither end nor first write.
     """
     return {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "CUDA_LAUNCH_BLOCKING": "1"}
+
+
+def shorten_waits() -> None:
+    """Let threads that wait for work free their cores soon, in this process and those that it starts.
+
+    It must precede the first import of torch, whose OpenMP looks at the variables when it is loaded.
+    """
+    os.environ.update(_missing_waits())
+
+
+def _missing_waits() -> Mapping[str, str]:
+    """What to set; nothing where the user has said how threads wait."""
+    return {} if any(name in os.environ for name in SHORT_WAITS) else SHORT_WAITS
 
 
 def get_store_path(default: Path | None = None) -> Path:
@@ -105,6 +123,8 @@ def set_triton_interpret(enabled: bool) -> None:
 
 def get_package_version(name: str) -> str | None:
     """Installed version of a distribution, or None."""
+    from importlib import metadata  # takes long, and the command line imports this module for every verb
+
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import os
+import json
+import multiprocessing
 import random
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from gpuemu.checking import make_campaign
+from gpuemu.checking import check, make_campaign
+from gpuemu.cli.app import main
 from gpuemu.model.case import Plan
-from gpuemu.model.record import Record
+from gpuemu.model.record import WORKER, Record
 from gpuemu.model.verdict import Kind, Status
 from gpuemu.ops.registry import get_op
 from gpuemu.planning.plan import make_plan
 from gpuemu.resuming import resume
 from gpuemu.run.worker import Job, WorkerCaller
-from gpuemu.store.sqlite import Store
+from gpuemu.store.sqlite import LATEST, Store
 from report_builders import make_run
 
 CASES = 10_000
 MOMENTS = 200
-BUDGET = 400
+BUDGET = 40  # cases of each run that is killed
+START_S, WORK_S = 2.5, 0.6  # a judge's start, and as long after its first case, within which it is killed
 CRASHING = """
 import os, random, torch
 chance = random.Random()
@@ -76,49 +83,125 @@ def is_right_or_lost(record: Record) -> bool:
     return verdict.status is Status.PASS or verdict.kind == Kind.CRASH or "SIGABRT" in verdict.message
 
 
+@dataclass
+class Seen:
+    """What was known to be kept, by run and index: each record's text, and what judges said they finished."""
+
+    records: dict[tuple[str, int], str] = field(default_factory=dict)
+    told: set[tuple[str, int]] = field(default_factory=set)
+
+
 @pytest.mark.slow
-def test_a_judge_killed_at_any_moment_loses_nothing_and_repeats_nothing(kernel: str, tmp_path: Path) -> None:
-    store = tmp_path / ".gpuemu"
-    chance = random.Random(4)  # noqa: S311
-    told: list[int] = []
+def test_a_judge_killed_at_any_moment_loses_nothing_and_repeats_nothing(
+    kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every judge is killed while it works: those that end a run start another, until all moments are over.
+
+    One half of the moments is counted from the judge's start, so that they lie in the start of its worker, in
+    the import of the kernel and in the opening of a run; the other half from the first case that it finished,
+    among cases, and between the last of a run and the next run's first.
+    """
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))  # what killed judges leave there
+    store, chance, seen, started = tmp_path / ".gpuemu", random.Random(4), Seen(), time.perf_counter()  # noqa: S311
+    context = multiprocessing.get_context("forkserver")  # a fork of this process would share torch's threads
+    context.set_forkserver_preload(["gpuemu.checking", "gpuemu.resuming", "pytest", "click.testing"])
+    moments = dict.fromkeys(("before the first case", "among cases"), 0)
     for moment in range(MOMENTS):
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            judge(f"{kernel}::right", store, writing, started=moment > 0)
-        os.close(writing)
-        time.sleep(chance.uniform(0.05, 6.0))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        with os.fdopen(reading, "rb") as said:
-            told += [int(line) for line in said.read().split()]
-        if (store / "runs.sqlite").exists():
-            with Store(store) as opened:
-                kept = [r.index for run, _ in opened.list_runs(1) for r in opened.load_records(run.id)]
-            assert set(told) <= set(kept)
-        assert len(told) == len(set(told)), "a case with a record was run again"
-    report = resume("latest", store=store)
-    sys.stderr.write(f"{MOMENTS} kills, {len(set(told))} cases reported before the last of them\n")
-    assert report.passed
-    assert [record.index for record in report.records] == list(range(BUDGET))
-
-
-def judge(target: str, store: Path, written: int, started: bool) -> None:
-    """In a forked child: start or go on, and say each case's number once it is reported."""
-    from gpuemu.checking import check
-
-    def tell(done: int, total: int, record: Record) -> None:
-        del done, total
-        os.write(written, f"{record.index}\n".encode())
-        time.sleep(0.02)
-
-    try:
-        if started and (store / "runs.sqlite").exists():
-            with Store(store) as opened:
-                started = bool(opened.list_runs(1))
-        if started and (store / "runs.sqlite").exists():
-            resume("latest", store=store, progress=tell)
+        reading, writing = context.Pipe(duplex=False)
+        process = context.Process(target=judge, args=(f"{kernel}::right", store, writing))
+        process.start()
+        writing.close()
+        if moment % 2 == 0:
+            time.sleep(chance.uniform(0.0, START_S))
         else:
-            check(target, "relu", budget=BUDGET, seed=3, store=store, progress=tell)
-    finally:
-        os._exit(0)
+            assert reading.poll(60.0), "the judge finished no case"
+            time.sleep(chance.uniform(0.0, WORK_S))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, "the judge ended by itself"
+        said = read_all(reading)
+        moments["among cases" if said else "before the first case"] += 1
+        expect_kept(store, said, seen)
+    unfinished = finish(store)
+    runs = expect_whole(store, seen)
+    seconds = time.perf_counter() - started
+    sys.stderr.write(
+        f"{MOMENTS} kills {moments} in {seconds:.0f} s: {runs} runs, {unfinished} unfinished then; "
+        f"{len(seen.told)} cases reported by the judges killed, {len(seen.records)} records in the end\n"
+    )
+    assert min(moments.values()) >= MOMENTS // 4
+    assert runs > MOMENTS // 50
+
+
+def judge(target: str, store: Path, said: Connection) -> None:
+    """In a process of its own: go on with what is unfinished, start anew, and name each case once reported."""
+    while True:
+        with Store(store) as opened:
+            known = opened.list_runs(1) if (store / "runs.sqlite").exists() else []
+        run = ""
+
+        def tell(done: int, total: int, record: Record) -> None:
+            nonlocal run
+            if not run:
+                with Store(store) as opened:
+                    run = opened.list_runs(1)[0][0].id
+            said.send((run, record.index))
+
+        if known and known[0][1] is None:
+            resume(LATEST, store=store, progress=tell)
+        else:
+            check(target, "relu", budget=BUDGET, store=store, runner=WORKER, progress=tell)
+
+
+def read_all(reading: Connection) -> list[tuple[str, int]]:
+    """What a killed judge said before its end."""
+    said = []
+    with suppress(EOFError), reading:
+        while True:
+            said.append(reading.recv())
+    return said
+
+
+def expect_kept(store: Path, said: Sequence[tuple[str, int]], seen: Seen) -> None:
+    """After a kill: the store opens, holds what was reported and what it held, and no case was run twice."""
+    repeated = seen.records.keys() & set(said)
+    assert not repeated, "cases with a record were run again"
+    assert len(said) == len(set(said))
+    seen.told.update(said)
+    if not (store / "runs.sqlite").exists():
+        assert not seen.told
+        return
+    shown = CliRunner().invoke(main, ["runs", "--json"])
+    assert shown.exit_code == 0, shown.output
+    newest = [one["run"]["id"] for one in json.loads(shown.output)["runs"][:3]]
+    with Store(store) as opened:
+        kept = {(run, r.index): json.dumps(r.to_json()) for run in newest for r in opened.load_records(run)}
+    assert set(said) <= kept.keys(), "cases that were reported have no record"
+    before = {key: text for key, text in seen.records.items() if key[0] in newest}
+    assert before.items() <= kept.items(), "records were lost or changed"
+    seen.records.update(kept)
+
+
+def finish(store: Path) -> int:
+    """Resume what the last judges left as a user would: how many runs that were."""
+    with Store(store) as opened:
+        unfinished = [run.id for run, status in opened.list_runs(MOMENTS) if status is None]
+    for run in unfinished:
+        resumed = CliRunner().invoke(main, ["check", "--resume", run, "--quiet"])
+        assert resumed.exit_code == 0, resumed.output
+    return len(unfinished)
+
+
+def expect_whole(store: Path, seen: Seen) -> int:
+    """Every run is finished and has each case once, with the record that was seen of it; how many runs."""
+    with Store(store) as opened:
+        runs = opened.list_runs(10 * MOMENTS)
+        kept = {run.id: opened.load_records(run.id) for run, _ in runs}
+    assert {status for _, status in runs} == {Status.PASS}
+    assert all([r.index for r in records] == list(range(BUDGET)) for records in kept.values())
+    texts = {(run, r.index): json.dumps(r.to_json()) for run, records in kept.items() for r in records}
+    assert seen.told <= texts.keys()
+    assert seen.records.items() <= texts.items()
+    seen.records.update(texts)
+    return len(runs)

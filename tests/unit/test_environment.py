@@ -1,10 +1,24 @@
-"""What a candidate's process is told by its environment."""
+"""What a candidate's process is told by its environment; how threads wait for work, there and in the judge."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
 
 import pytest
 
 from gpuemu import environment
+from gpuemu.environment import SHORT_WAITS
+
+IMPORT_ORDER = """
+import os, sys
+from gpuemu.cli.app import main
+assert "torch" not in sys.modules
+try: main(["ops", "--quiet"])
+except SystemExit: pass
+sys.stderr.write(os.environ.get("GOMP_SPINCOUNT", "unset"))
+"""
 
 
 @pytest.mark.parametrize("ours", ["0", "1", None])
@@ -36,3 +50,33 @@ def test_what_compilers_set_is_no_part_of_a_snapshot(monkeypatch: pytest.MonkeyP
     assert environment.snapshot() == before
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     assert environment.snapshot() != before
+
+
+@pytest.fixture
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SHORT_WAITS:
+        monkeypatch.setenv(name, "")  # so that it is put back, whatever the test does
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.usefixtures("unset")
+def test_threads_of_the_judge_and_of_workers_wait_shortly() -> None:
+    assert SHORT_WAITS.items() <= environment.make_worker_environment("/scratch", is_interpreted=True).items()
+    environment.shorten_waits()
+    assert SHORT_WAITS.items() <= dict(os.environ).items()
+    assert SHORT_WAITS.items() <= environment.make_worker_environment("/scratch", is_interpreted=True).items()
+
+
+@pytest.mark.usefixtures("unset")
+@pytest.mark.parametrize(("name", "value"), [("OMP_WAIT_POLICY", "active"), ("GOMP_SPINCOUNT", "7")])
+def test_what_the_user_said_of_it_stands(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+    environment.shorten_waits()
+    for found in (dict(os.environ), environment.make_worker_environment("/scratch", is_interpreted=True)):
+        assert {key: found[key] for key in SHORT_WAITS if key in found} == {name: value}
+
+
+@pytest.mark.usefixtures("unset")
+def test_the_command_line_says_so_before_torch_is_loaded() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORT_ORDER], capture_output=True, text=True, check=True)
+    assert done.stderr == SHORT_WAITS["GOMP_SPINCOUNT"]

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from gpuemu import __version__
+from gpuemu import __version__, environment
 from gpuemu.cli.conclude import conclude
 from gpuemu.errors import EXIT_INTERNAL, EXIT_PASSED, EXIT_USAGE
 
@@ -62,6 +62,7 @@ class VerbGroup(click.Group):
 
     def run(self, arguments: list[str]) -> int:
         """Carry out a command line; never raises."""
+        environment.shorten_waits()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # text that the terminal's encoding lacks must not stop us
                 stream.reconfigure(errors="backslashreplace")

@@ -103,12 +103,11 @@ def _read_output(described: Any, memory: torch.Tensor, device: str) -> torch.Ten
     start = _count(offset)
     if start % ALIGNMENT_BYTES or start + size_bytes > memory.numel():
         raise MalformedMessageError("an output that lies outside the memory for outputs")
-    # A copy before anything is looked at: a thread of the candidate's may go on writing.
-    copied = memory[start : start + size_bytes].clone()
-    output = copied.view(dtype).view(sizes) if size_bytes else torch.empty(sizes, dtype=dtype)
     if place not in ("cpu", "cuda"):
         raise MalformedMessageError("an output on an unknown device")
-    return output.to(device) if place == "cuda" and device != "cpu" else output
+    # A copy before anything is looked at: a thread of the candidate's may go on writing.
+    copied = memory[start : start + size_bytes].to(device if place == "cuda" else "cpu", copy=True)
+    return copied.view(dtype).view(sizes) if size_bytes else copied.new_empty(sizes, dtype=dtype)
 
 
 def _read_exception(described: Any) -> CandidateException:

@@ -28,6 +28,7 @@ from gpuemu.run import answer, ending
 from gpuemu.run.calling import Manner, Placed, Returned
 from gpuemu.run.channel import Channel, ChannelClosedError, MalformedMessageError
 from gpuemu.run.guards import red_zone
+from gpuemu.run.host_copies import HostCopies
 from gpuemu.run.sandbox import Policy, Protections
 from gpuemu.run.shared_memory import SharedMemory
 from gpuemu.run.zygote import Zygote
@@ -114,6 +115,8 @@ class WorkerCaller:
         self._worker: Channel | None = None
         self._inputs = SharedMemory(SMALLEST_ARENA_BYTES)
         self._outputs = SharedMemory(self._limits.output_bytes)
+        self._placed: Placed | None = None
+        self._held = HostCopies()
         self.protections = Protections((), {})
         self.restarts = 0
         self._hangs = 0
@@ -166,11 +169,14 @@ class WorkerCaller:
         if plan.size_bytes > self._inputs.size_bytes:
             self._inputs.close()
             self._inputs = SharedMemory(1 << plan.size_bytes.bit_length())
+            self._placed = None
             if self._worker is not None:
                 self._send_inputs()
-        arena = self._inputs.bytes[: plan.size_bytes]
-        red_zone.fill(arena, plan, {name: tensor.cpu() for name, tensor in inputs.items()}, pattern)
-        return Placed(arena, plan, red_zone.views(arena, plan))
+        if self._placed is None or self._placed.plan != plan:
+            arena = self._inputs.bytes[: plan.size_bytes]
+            self._placed = Placed(arena, plan, red_zone.views(arena, plan))
+        red_zone.fill(self._placed.arena, plan, self._held.of(inputs), pattern)
+        return self._placed
 
     def call(self, placed: Placed, params: Mapping[str, Any], manner: Manner) -> Returned:
         """Call the candidate once; a worker that was lost is started anew before."""

@@ -12,7 +12,7 @@ import torch
 
 from gpuemu.errors import TargetError
 from gpuemu.run.calling import Manner, Returned
-from gpuemu.run.worker import Job, Limits, WorkerCaller
+from gpuemu.run.worker import SMALLEST_ARENA_BYTES, Job, Limits, WorkerCaller
 
 CANDIDATES = """
 import ctypes, os, signal, sys, threading, time
@@ -107,6 +107,14 @@ def test_what_it_writes_to_an_input_shows_on_this_side(caller: WorkerCaller, fol
     caller.call(placed, {}, Manner())
     assert placed.views["x"].tolist() == [9.0, -2.0, 3.0]
     assert X.tolist() == [1.0, -2.0, 3.0]
+
+
+def test_inputs_of_any_size_follow_one_another(caller: WorkerCaller, folder: Path) -> None:
+    """What was laid out before is used again where it can be, and the memory is grown where it must be."""
+    load(caller, folder, "double")
+    large = torch.arange(SMALLEST_ARENA_BYTES / 2)
+    for x in (X, X + 1, torch.ones(2, 2), large, X, large + 1, torch.ones(2, 2).t()):
+        assert torch.equal(ask(caller, x).outputs[0], x * 2)
 
 
 def test_a_view_of_an_input_is_named(caller: WorkerCaller, folder: Path) -> None:
