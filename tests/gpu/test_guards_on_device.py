@@ -127,6 +127,16 @@ def test_an_answer_written_by_another_stream_later_is_seen() -> None:
     assert check(relu).status is Status.FAIL
 
 
+def test_a_launch_on_the_default_stream_whatever_is_current_is_seen() -> None:
+    def relu(x: Tensor) -> Tensor:
+        result = torch.zeros_like(x)
+        with torch.cuda.stream(torch.cuda.default_stream()):
+            torch.clamp(x, min=0.0, out=result)
+        return result
+
+    assert "guard:late_work" in kinds(check(relu))
+
+
 def test_a_stream_that_is_waited_for_passes() -> None:
     stream = torch.cuda.Stream()
 

@@ -17,7 +17,7 @@ import torch
 from gpuemu.errors import CandidateRefusedError
 from gpuemu.model.candidate import Candidate
 from gpuemu.model.observation import CandidateException, GuardFinding
-from gpuemu.run.calling import Manner, Returned, Scope, WatchScope
+from gpuemu.run.calling import PATTERNS, Manner, Returned, Scope, WatchScope
 from gpuemu.run.guards import alias, late_work, poison, state
 
 MESSAGE_LENGTH = 300
@@ -49,7 +49,9 @@ class Callee:
         busy = _count_threads()
         first: tuple[torch.Tensor, ...] = ()
         try:
-            with ExitStack() as stack:
+            with ExitStack() as around, ExitStack() as stack:
+                if late_work.NAME in guards and manner.pattern != PATTERNS[0]:
+                    around.enter_context(late_work.on_another_stream(inputs))
                 stack.enter_context(torch.no_grad())
                 stack.enter_context(self._scope())
                 watch = stack.enter_context(self._watch(manner))
@@ -57,11 +59,11 @@ class Callee:
                     stack.enter_context(poisoned)
                 returned = self.candidate.call(*inputs.values(), **params)
                 duration_s = time.perf_counter() - started
-            # Outside the scope, which may answer for a tensor where it lies.
-            outputs, malformed = as_tensors(returned)
-            is_busy = _count_threads() > busy
-            if late_work.NAME in guards and (is_busy or any(output.is_cuda for output in outputs)):
-                first = late_work.read_first(outputs)
+                stack.close()  # the tier may answer for a tensor where it lies
+                outputs, malformed = as_tensors(returned)
+                is_busy = _count_threads() > busy
+                if late_work.NAME in guards and (is_busy or any(output.is_cuda for output in outputs)):
+                    first = late_work.read_first(outputs)
         except (Exception, SystemExit) as error:
             duration_s = time.perf_counter() - started
             if before is not None:

@@ -3,12 +3,17 @@
 On a device the first read is a copy queued on the caller's current stream, as a consumer's kernel would be;
 then the device is waited for and read again. On the CPU the second read waits a little if the call left
 threads behind. Both reads must agree.
+
+Every other call on a device has a current stream other than the default one, which is kept busy meanwhile: what
+a kernel launches on the default stream all the same comes late, and is seen to.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 
 import torch
 
@@ -17,6 +22,27 @@ from gpuemu.run.guards.repeat import same_bits
 
 NAME = "late_work"
 PATIENCE_S = 0.05
+BUSY_CYCLES = 1_000_000  # half a millisecond at 2 GHz: longer than launching what a consumer would launch
+
+
+@contextmanager
+def on_another_stream(inputs: Mapping[str, torch.Tensor]) -> Iterator[None]:
+    """The block's current stream is not the default one, which is busy; on the CPU there is no such thing."""
+    device = next((tensor.device for tensor in inputs.values() if tensor.is_cuda), None)
+    if device is None:
+        yield
+        return
+    torch.cuda.synchronize(device)  # the inputs were written on the default stream
+    with torch.cuda.device(device):
+        torch.cuda._sleep(BUSY_CYCLES)  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(_stream(device)):
+        yield
+
+
+@cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """One for all calls: torch's streams do not wait for the default one (cudaStreamNonBlocking)."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
 def read_first(outputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
