@@ -59,6 +59,7 @@ def resume(
         worker = None
         if run.mode == WORKER:
             worker = stack.enter_context(WorkerCaller(run.device, limits, hide(folder, run.target), protect))
+            worker.start()
         subject = find_subject(run, run.device, worker)
         loaded, caller = subject.load(run.device, worker)
         if subject.digest_source(loaded) != run.source_digest:
